@@ -277,7 +277,13 @@ test('257 workers are refused, and so is a name that the repository has', async 
     '--torchserve-allowed-url=https://(a+)+b',
   )
   const manage = (method: string, target: string): Promise<string> => text(ports.management, target, { method })
-  assert.match(await manage('PUT', '/models/function?min_worker=257&synchronous=true'), /at most 256 workers/)
+  for (const count of ['257&synchronous=true', '257', '1000000000']) {
+    assert.match(await manage('PUT', `/models/function?min_worker=${count}`), /at most 256 workers/)
+  }
+  assert.match(
+    await manage('POST', '/models?url=function.mar&model_name=patient&response_timeout=2147483647'),
+    /registered with 1 initial workers/,
+  )
   assert.match(await manage('POST', '/models?url=function.mar&model_name=simple'), /ConflictStatusException/)
   assert.match(await manage('DELETE', '/models/simple'), /a model of the server's repository/)
   assert.match(await manage('POST', '/models?url=https://models.example/a.mar'), /does not match any allowed URL/)
@@ -290,6 +296,7 @@ test('257 workers are refused, and so is a name that the repository has', async 
   const register = 'POST /models?url=function.mar&synchronous=true'
   const refused: readonly (readonly [string, string, RegExp])[] = [
     [`${register}&model_name=many&initial_workers=257`, 'BadRequestException', /at most 256 workers/],
+    [`${register}&model_name=many&initial_workers=1000000000`, 'BadRequestException', /at most 256 workers/],
     [`${register}&model_name=..%2Fx`, 'BadRequestException', /Invalid model name: "\.\.\/x"/],
     [`${register}&model_name=..x`, 'BadRequestException', /Invalid model name/],
     [`${register}&model_name=j&runtime=java`, 'BadRequestException', /^Invalid RuntimeType value: java$/],

@@ -26,7 +26,9 @@ const mostListed = 100
 /** As Java reads it: every text that is not `true` is false. */
 const isTrue = (text: string, byDefault: boolean): boolean => (text === '' ? byDefault : /^true$/i.test(text))
 
-const numberOf = (text: string, byDefault: number): number => (/^\d{1,9}$/.test(text) ? Number(text) : byDefault)
+/** As in TorchServe, what is no number of 32 bits counts as not given. */
+const numberOf = <Other>(text: string, byDefault: Other): number | Other =>
+  /^\d{1,10}$/.test(text) && Number(text) < 2 ** 31 ? Number(text) : byDefault
 
 export class TorchserveManagement {
   readonly #models: TorchserveModels
@@ -68,14 +70,13 @@ export class TorchserveManagement {
 
   scale(name: string, version: string, fields: Fields, { caller, origin }: Actor): Change {
     requireRight(caller, 'model-repository', name)
-    this.#models.requireOwned(name, version)
     const min = numberOf(fields('min_worker'), 1)
     const max = numberOf(fields('max_worker'), min)
     const done = this.#models.scale(name, version, min, max, origin).then((workers) => {
       const which = version === '' ? '' : `, version: ${version}`
       return `Workers scaled to ${workers} for model: ${name}${which}`
     })
-    return { done, waits: isTrue(fields('synchronous'), false) || max < min }
+    return { done, waits: isTrue(fields('synchronous'), false) }
   }
 
   setDefault(name: string, version: string, { caller, origin }: Actor): Change {
@@ -113,7 +114,10 @@ function registerRequest(fields: Fields): RegisterRequest {
     ['workers', 'initial_workers'],
     ['responseTimeoutSecs', 'response_timeout'],
   ] as const
-  const given = numbers.flatMap(([key, name]) => (/^\d{1,9}$/.test(fields(name)) ? [[key, Number(fields(name))]] : []))
+  const given: [string, number][] = numbers.flatMap(([key, name]) => {
+    const number = numberOf(fields(name), null)
+    return number === null ? [] : [[key, number]]
+  })
   // As in TorchServe, fewer workers than none are none.
   if (/^-\d{1,9}$/.test(fields('initial_workers'))) given.push(['workers', 0])
   const handler = fields('handler') === '' ? {} : { handler: fields('handler') }

@@ -202,11 +202,12 @@ export class TorchserveModels {
     }))
   }
 
-  /** Returns when the workers have started. */
+  /** Returns when the workers have started. Throws TorchserveError at once when the numbers alone are wrong. */
   register(
     request: RegisterRequest,
     origin: ChangeOrigin,
   ): Promise<{ name: string; version: string; workers: number }> {
+    requireFewWorkers('initial_workers', request.given.workers ?? 0)
     return this.#inTurn(async () => {
       const { archives } = this.#parts
       const staging = await archives.newFolder()
@@ -339,11 +340,13 @@ export class TorchserveModels {
     })
   }
 
+  /** Throws TorchserveError at once, and not only when its turn comes: most clients do not wait for that. */
   scale(name: string, version: string, min: number, max: number, origin: ChangeOrigin): Promise<number> {
+    this.#owned(name, version)
+    if (max < min) throw badRequest('max_worker cannot be less than min_worker.')
+    requireFewWorkers('min_worker', min)
     return this.#inTurn(async () => {
       const { model, version: text } = this.#owned(name, version)
-      if (max < min) throw badRequest('max_worker cannot be less than min_worker.')
-      requireFewWorkers('min_worker', min)
       const one = model.versions.get(text) as RegisteredVersion
       Object.assign(one, { minWorkers: min, maxWorkers: max })
       await this.#serve(model, origin)
@@ -362,11 +365,6 @@ export class TorchserveModels {
       model.standard = version
       await this.#serve(model, origin)
     })
-  }
-
-  /** Throws TorchserveError unless this API may change the model. */
-  requireOwned(name: string, version: string): void {
-    this.#owned(name, version)
   }
 
   /** Models of the command line. One that fails is told in the log, as TorchServe does, and the others start. */

@@ -63,6 +63,8 @@ export function torchConfigText(archive: TorchArchive, serving: TorchServing): s
   const { batchSize, maxBatchDelayMs, workers, jobQueueSize, versions } = serving
   const queue = `default_queue_policy { max_queue_size: ${jobQueueSize} }`
   const delay = batchSize > 1 ? `max_queue_delay_microseconds: ${maxBatchDelayMs * 1000} ` : ''
+  // Longer limits than the parameter takes are 25 days.
+  const executionMs = Math.min(serving.responseTimeoutSecs * 1000, 2 ** 31 - 1)
   const lines = [
     'backend: "torchserve"',
     `max_batch_size: ${batchSize}`,
@@ -74,9 +76,7 @@ export function torchConfigText(archive: TorchArchive, serving: TorchServing): s
     `dynamic_batching { ${delay}${queue} }`,
     ...(archive.answersInPieces ? ['model_transaction_policy { decoupled: true }'] : []),
     ...(versions.length === 0 ? [] : [`version_policy { specific { versions: [ ${versions.join(', ')} ] } }`]),
-    ...(serving.responseTimeoutSecs === 0
-      ? []
-      : [`parameters { key: "max_execution_ms" value { string_value: "${serving.responseTimeoutSecs * 1000}" } }`]),
+    ...(executionMs === 0 ? [] : [`parameters { key: "max_execution_ms" value { string_value: "${executionMs}" } }`]),
   ]
   return `${lines.join('\n')}\n`
 }
