@@ -92,19 +92,21 @@ type Shared = Opening & {
 async function openMain(shared: Shared, releases: (() => void)[] | null): Promise<Addresses> {
   const { parts, options, ports, portsPlace, traffic } = shared
   const { engine } = parts
+  let httpAddress: Address | null = null
   let grpcAddress: Address | null = null
   let metricsAddress: Address | null = null
   if (options.grpc !== null && parts.grpcModule !== null) {
     const { createGrpcPort } = await parts.grpcModule
-    ports.grpc = portsPlace.add(createGrpcPort(parts, { ...options.grpc, ...parts.tfserving?.grpcOptions }), (opened) =>
-      opened.close(),
-    )
+    const grpcParts = { ...parts, otherPort: () => httpAddress?.port ?? null }
+    const grpcOptions = { ...options.grpc, ...parts.tfserving?.grpcOptions }
+    ports.grpc = portsPlace.add(createGrpcPort(grpcParts, grpcOptions), (opened) => opened.close())
     releases?.push(ports.grpc.hold(() => GrpcStatus.of(engine.startingError())))
     traffic.unshift({ protocol: 'grpc', meter: ports.grpc.traffic })
     grpcAddress = await ports.grpc.listen()
   }
   if (options.http !== null) {
-    const httpParts = { ...parts, metricsPort: () => metricsAddress?.port ?? null }
+    const otherPort = (): number | null => grpcAddress?.port ?? null
+    const httpParts = { ...parts, otherPort, metricsPort: () => metricsAddress?.port ?? null }
     ports.http = portsPlace.add(createHttpPort(httpParts, options.http), (opened) => opened.close())
     releases?.push(ports.http.hold(() => errorResponse(engine.startingError(), jsonType)))
     traffic.unshift({ protocol: 'http', meter: ports.http.traffic })
@@ -115,7 +117,7 @@ async function openMain(shared: Shared, releases: (() => void)[] | null): Promis
     metricsAddress = await shared.metrics.listen()
     parts.alerts?.watch(() => created.text())
   }
-  const httpAddress = (await ports.http?.listen()) ?? null
+  httpAddress = (await ports.http?.listen()) ?? null
   return { httpAddress, grpcAddress, metricsAddress, furtherAddresses: [] }
 }
 

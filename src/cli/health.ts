@@ -1,6 +1,7 @@
 // `galatea health`: asks a server how it is. For health checks of containers, which have no curl.
 
 import { messageOf } from '../base/server-error.ts'
+import { startHint } from '../base/start-hint.ts'
 import type { CommandIo } from './command-io.ts'
 
 const usage = `Usage: galatea health [--live] [--url http://127.0.0.1:8000] [--timeout 5]
@@ -40,7 +41,7 @@ export async function runHealth(args: string[], io: CommandIo, environment = pro
     io.stderr(`not ${state}: ${url} answered ${answer.status}${body === '' ? '' : ` ${body}`}\n`)
   } catch (reason) {
     const cause = reason instanceof Error && reason.cause instanceof Error ? `: ${reason.cause.message}` : ''
-    io.stderr(`not ${state}: ${url} did not answer (${messageOf(reason)}${cause})\n`)
+    io.stderr(`not ${state}: ${url} did not answer (${messageOf(reason)}${cause})${startHint(cause, '--url')}\n`)
   }
   return 1
 }

@@ -56,7 +56,10 @@ test('health ends with 0 for a server that is ready, and says why another is not
   await new Promise((resolve) => closed.close(resolve))
   const away = await said(runHealth, `--url=http://127.0.0.1:${port}`)
   assert.equal(away.status, 1)
-  assert.match(away.stderr, /did not answer .*ECONNREFUSED/)
+  assert.match(
+    away.stderr,
+    /did not answer .*ECONNREFUSED.*no server listens there: start one with .* or name its address with --url/,
+  )
   for (const args of [['--timeout=x'], ['--url', 'ftp://x'], ['--what']]) {
     assert.equal((await said(runHealth, ...args)).status, 2, args.join(' '))
   }

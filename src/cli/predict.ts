@@ -7,6 +7,7 @@ import { finished } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
 import { SystemClock } from '../base/clock.ts'
 import { messageOf } from '../base/server-error.ts'
+import { startHint } from '../base/start-hint.ts'
 import { percentileOf } from '../perf/client-summary.ts'
 import type { CommandIo } from './command-io.ts'
 import { printable } from './printable.ts'
@@ -188,7 +189,7 @@ async function upload(settings: Settings, file: string, clock: SystemClock): Pro
     return outcome('', predictions[0])
   } catch (reason) {
     const cause = reason instanceof Error && reason.cause !== undefined ? `: ${messageOf(reason.cause)}` : ''
-    return outcome(`${messageOf(reason)}${cause}`)
+    return outcome(`${messageOf(reason)}${cause}${startHint(cause, '--url')}`)
   }
 }
 

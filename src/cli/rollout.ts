@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { SystemClock } from '../base/clock.ts'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf } from '../base/server-error.ts'
+import { startHint } from '../base/start-hint.ts'
 import { bucketOf } from '../rollouts/assignment.ts'
 import type { CommandIo } from './command-io.ts'
 import { printable } from './printable.ts'
@@ -158,7 +159,9 @@ async function fetchText({ target, body, accept }: Call, values: Values): Promis
   const post = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
   const answer = await fetch(`${base}${target}`, { headers, ...post }).catch((reason: unknown) => {
     const { cause } = reason as Error
-    throw new Error(`${base} cannot be reached: ${messageOf(cause ?? reason)}; --url names the HTTP port of the server`)
+    const why = messageOf(cause ?? reason)
+    const hint = startHint(why, '--url') || '; --url names the HTTP port of the server'
+    throw new Error(`${base} cannot be reached: ${why}${hint}`)
   })
   return { isOk: answer.ok, text: await answer.text() }
 }

@@ -177,8 +177,13 @@ const bodyWords = {
   memberKind: misread<MemberFacts & { kind: JsonKind }>(
     (facts) => `${memberPrefix(facts)}${wrongKind(facts.kind)}`,
     ({ member, kind }, call) =>
-      `${member === '' ? 'a value of the request' : `'${member}'`} must be ${member === 'shape' ? 'an array of integers that are not negative' : jsonKinds[kind][1]}.` +
+      `${member === '' ? 'a value of the request' : `'${member}'`} must be ${jsonKinds[kind][1]}.` +
       (member === 'inputs' ? exampleRequest(call) : ''),
+  ),
+  shapeKind: misread<{ input: string; kind: JsonKind }>(
+    ({ kind }) => `Unable to parse 'shape': ${wrongKind(kind)}`,
+    ({ input }, call) =>
+      `'shape' of input '${input}' must be an array of integers that are not negative.${expectedInputs(call)}`,
   ),
   notAnObject: misread<{ prefix: string; what: string }>(
     ({ prefix }) => `${prefix}attempt to get members for non-object`,

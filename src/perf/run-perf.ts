@@ -2,6 +2,7 @@
 
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { messageOf } from '../base/server-error.ts'
+import { startHint } from '../base/start-hint.ts'
 import { createGrpcClient } from '../client/grpc/grpc-client.ts'
 import { HttpClient } from '../client/http/http-client.ts'
 import type { InferenceClient } from '../client/inference-client.ts'
@@ -72,7 +73,8 @@ async function runOpenAiServer(options: PerfOptions, host: PerfHost): Promise<nu
 
 /** A hint for an address with the port of the other protocol. */
 function addressHint(reason: unknown, { url, protocol }: PerfOptions): string {
-  if (!(reason instanceof InferenceError) || !/broke off|protocol/i.test(reason.message)) return ''
+  if (!(reason instanceof InferenceError)) return ''
+  if (!/broke off|protocol/i.test(reason.message)) return startHint(reason.message, '-u <host:port>')
   return ` (is ${url} where the server speaks ${protocol === 'grpc' ? 'gRPC, and not HTTP' : 'HTTP, and not gRPC'}?)`
 }
 

@@ -289,10 +289,8 @@ function checkContentKind(input: InputDraft, parameters: TensorParameters | null
 function readShape(input: InputDraft, name: string): Shape {
   const { shape } = input
   if (shape === 'absent') throw missingMember('shape')
-  if (shape === 'not an array') throw notAnArray('shape')
-  if (shape === 'invalid') {
-    throw worded('memberKind', { member: 'shape', verb: 'parse', kind: 'unsigned-integer' })
-  }
+  if (shape === 'not an array') throw worded('shapeKind', { input: name, kind: 'array' })
+  if (shape === 'invalid') throw worded('shapeKind', { input: name, kind: 'unsigned-integer' })
   for (const size of shape) {
     if (size > Number.MAX_SAFE_INTEGER) {
       throw invalidArgument(

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { messageOf } from '../base/server-error.ts'
+import { startHint } from '../base/start-hint.ts'
 import type { InferenceClient } from '../client/inference-client.ts'
 import { InputDataError } from '../perf/input-step.ts'
 import { readPerfOptions, type PerfOptions } from '../perf/perf-options.ts'
@@ -129,6 +130,8 @@ class TuneRun {
     try {
       return await client.modelConfig(model)
     } catch (reason) {
+      const hint = startHint(messageOf(reason), '-u <host:port>')
+      if (hint !== '') throw new NotTunable(`${messageOf(reason)}${hint}`)
       const what = `the server at ${this.#server.url} has no configuration of '${model}' (${messageOf(reason)})`
       throw new NotTunable(
         `${what}. ${this.#server.isOwn ? 'See: galatea check' : 'Is that its address, and is the model loaded?'}`,

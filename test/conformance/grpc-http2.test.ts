@@ -124,11 +124,7 @@ async function requireAlive(client: Http2RawClient): Promise<void> {
 }
 
 const connectionCases: readonly Case[] = [
-  [
-    'a client that speaks HTTP/1 is sent away',
-    [Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n')],
-    { goaway: 'PROTOCOL_ERROR' },
-  ],
+  ['a client that speaks nothing we know is sent away', [Buffer.from('HELO a\r\n')], { goaway: 'PROTOCOL_ERROR' }],
   ['the first frame is SETTINGS', [clientPreface, encodePing(Buffer.alloc(8), false)], { goaway: 'PROTOCOL_ERROR' }],
   ['an acknowledgement is no first frame', [clientPreface, frame(T.SETTINGS, ACK, 0)], { goaway: 'PROTOCOL_ERROR' }],
   ['the preface may be followed by calls at once', [greeting, ask(1)], { grpc: '0' }],

@@ -3,6 +3,8 @@
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import { ManualClock } from '../fakes/manual-clock.ts'
+import { MistakenClients } from '../../src/transport/mistaken-clients.ts'
+import { silentLog } from '../../src/base/log.ts'
 import { ClientMemory } from '../../src/transport/client-memory.ts'
 import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
 import { HttpResponse, type HttpRequest } from '../../src/transport/http1/http-message.ts'
@@ -63,6 +65,7 @@ export function readByUs(pieces: readonly Buffer[]): Reading {
         refuseHead: (status) => new HttpResponse(status, 'text/plain', [], { closesConnection: true }),
       },
       clientMemory: new ClientMemory(),
+      mistaken: new MistakenClients(silentLog, 'HTTP'),
       isDraining: false,
       bodyLimitBytes: 1024 * 1024,
       maxHeaderBytes: 16 * 1024,

@@ -89,6 +89,10 @@ export class Http2Loopback implements ConnectionUser {
     this.connection = new Http2Connection({ clock: this.clock, memory: this.memory }, this.socket as Socket, this)
   }
 
+  answerToForeign(): null {
+    return null
+  }
+
   onFlushed(): void {
     // Nothing waits here for room.
   }

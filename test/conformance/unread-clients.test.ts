@@ -12,6 +12,7 @@ import { createGrpcPort, grpcFrontEnds } from '../../src/grpc-front-ends.ts'
 import { createHttpPort, httpRoutes } from '../../src/http-front-ends.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import type { GrpcPort } from '../../src/ports/grpc/grpc-port.ts'
+import { MistakenClients } from '../../src/transport/mistaken-clients.ts'
 import { ClientMemory } from '../../src/transport/client-memory.ts'
 import { HttpConnection } from '../../src/transport/http1/http-connection.ts'
 import {
@@ -61,7 +62,8 @@ describe('HTTP', () => {
     const duplex = new Duplex({ read: () => undefined, write: () => undefined })
     const socket = Object.assign(duplex, { destroySoon: () => duplex.end() })
     const limits = { isDraining: false, bodyLimitBytes: 64 * mib, maxHeaderBytes: 16384, leastBodyBytes: 1 }
-    const host = { clock, service, clientMemory, ...limits }
+    const mistaken = new MistakenClients(silentLog, 'HTTP')
+    const host = { clock, service, clientMemory, mistaken, ...limits }
     return { connection: new HttpConnection(host, socket as unknown as Socket), socket, clientMemory }
   }
 

@@ -32,6 +32,8 @@ export type GrpcPortDependencies = {
   readonly connectionSlots?: ConnectionSlots
   /** Left out: no access log is written. */
   readonly accessLog?: AccessLog
+  /** Where HTTP is served, for clients that mistake this port for that one. */
+  readonly otherPort?: () => number | null
 }
 
 const drainingStatus = new GrpcStatus(

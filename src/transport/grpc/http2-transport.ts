@@ -13,6 +13,7 @@ import { FrameOutput } from '../http2/frame-output.ts'
 import type { Http2Connection } from '../http2/http2-connection.ts'
 import { readIntoLentBuffer } from '../lent-buffer-socket.ts'
 import { Listener } from '../listener.ts'
+import { MistakenClients } from '../mistaken-clients.ts'
 import { UnreadAnswers } from '../unread-answers.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import type { CallHandler, GrpcTransport } from './grpc-transport.ts'
@@ -29,6 +30,8 @@ type Http2TransportDependencies = {
   readonly clientMemory?: ClientMemory
   /** Left out: as many connections as the system gives. */
   readonly connectionSlots?: ConnectionSlots
+  /** Where HTTP is served, for clients that mistake this port for that one. */
+  readonly otherPort?: () => number | null
 }
 
 export class Http2Transport implements GrpcTransport, ConnectionHost {
@@ -36,6 +39,7 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
   readonly options: GrpcTransportOptions
   readonly clientMemory: ClientMemory
   readonly handle: CallHandler
+  readonly mistaken: MistakenClients
   readonly #listener: Listener<ServedConnection>
   readonly #output = new FrameOutput()
   readonly #unread: UnreadAnswers
@@ -46,6 +50,7 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
     this.clock = dependencies.clock
     this.options = options
     this.handle = handle
+    this.mistaken = new MistakenClients(dependencies.log, 'gRPC', dependencies.otherPort)
     this.clientMemory = dependencies.clientMemory ?? new ClientMemory()
     this.#listener = new Listener(dependencies, options, {
       plainSockets: { ...socketOptions, pauseOnConnect: true },

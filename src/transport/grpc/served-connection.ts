@@ -11,6 +11,7 @@ import { Http2Call, type CallSurroundings } from './http2-call.ts'
 import { Http2Connection, type ConnectionUser } from '../http2/http2-connection.ts'
 import type { Http2Stream } from '../http2/http2-stream.ts'
 import type { RequestHead } from '../http2/request-head.ts'
+import type { MistakenClients } from '../mistaken-clients.ts'
 import { ConnectionMemory, type ClientMemory } from '../client-memory.ts'
 
 /** What a connection asks of the transport that holds it. */
@@ -19,6 +20,7 @@ export type ConnectionHost = {
   readonly options: GrpcTransportOptions
   readonly clientMemory: ClientMemory
   readonly handle: CallHandler
+  readonly mistaken: MistakenClients
   /** At the end of this turn of the event loop. */
   flushSoon(connection: Http2Connection): void
   flushNow(connection: Http2Connection): void
@@ -26,6 +28,7 @@ export type ConnectionHost = {
 
 export class ServedConnection implements ConnectionUser {
   readonly #host: ConnectionHost
+  readonly #socket: Socket
   /** What the bytes of the socket are given to. */
   readonly connection: Http2Connection
   readonly #keeper: ConnectionKeeper
@@ -37,6 +40,7 @@ export class ServedConnection implements ConnectionUser {
   constructor(host: ConnectionHost, socket: Socket) {
     const { clock, options } = host
     this.#host = host
+    this.#socket = socket
     const memory = new ConnectionMemory(host.clientMemory)
     this.#memory = memory
     this.connection = new Http2Connection({ clock, memory }, socket, this)
@@ -97,6 +101,10 @@ export class ServedConnection implements ConnectionUser {
   onOutput(connection: Http2Connection, when: 'soon' | 'now'): void {
     if (when === 'now') this.#host.flushNow(connection)
     else this.#host.flushSoon(connection)
+  }
+
+  answerToForeign(first: Buffer): Buffer | null {
+    return this.#host.mistaken.answerTo(first, this.#socket.remoteAddress ?? '')
   }
 
   onSettings(): void {

@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../../base/clock.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
+import type { MistakenClients } from '../mistaken-clients.ts'
 import { ConnectionMemory, type ClientMemory } from '../client-memory.ts'
 import { peerCertificateOf, type PeerCertificate } from '../peer-certificate.ts'
 import { RequestMemory } from '../request-memory.ts'
@@ -12,7 +13,8 @@ import { BodyCollector } from './body-collector.ts'
 import { ChunkedAnswer } from './chunked-answer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
 import { SocketChunkWriter } from './socket-chunk-writer.ts'
-import { reasonOf, type HttpResponse, type ResponseStream } from './http-message.ts'
+import { headText, joined, noHead, wireOf } from './answer-bytes.ts'
+import type { HttpResponse, ResponseStream } from './http-message.ts'
 import type { HttpService } from './http-service.ts'
 import { ReceivedRequest, type RequestHost } from './received-request.ts'
 import { isRequestLine, parseRequestHead, toldTwice, type RequestHead } from './request-head.ts'
@@ -22,6 +24,7 @@ export type ConnectionHost = {
   readonly clock: Clock
   readonly service: HttpService
   readonly clientMemory: ClientMemory
+  readonly mistaken: MistakenClients
   readonly isDraining: boolean
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
@@ -37,10 +40,10 @@ const mostUnwantedBytes = 1024 * 1024
 const mostPerTurn = 16
 /** Line ends that a client may send between two requests. */
 const mostLineEnds = 64
+/** The first byte of a client that speaks TLS: no line end need follow. */
+const tlsHandshake = 0x16
 const headEnd = Buffer.from('\r\n\r\n')
 const noBytes = Buffer.alloc(0)
-/** Stands for the head of a request that is refused before its head was read. */
-const noHead = parseRequestHead('GET / HTTP/1.1') as RequestHead
 
 const firstRequestGraceNs = 250e6
 
@@ -361,7 +364,7 @@ export class HttpConnection implements RequestHost {
       return -1
     }
     if (!this.#takeHead(data, at, end, isRepeated)) {
-      this.#socket.destroy()
+      this.#refuseForeign(data.subarray(at))
       return -1
     }
     return end + headEnd.length
@@ -531,7 +534,17 @@ export class HttpConnection implements RequestHost {
   #judgeHalfHead(half: Buffer): void {
     const lineEnd = half.indexOf(0x0a)
     if (half.length > this.#host.maxHeaderBytes) this.#refuseHead(431)
-    else if (lineEnd >= 0 && !isRequestLine(half.toString('latin1', 0, lineEnd - 1))) this.#socket.destroy()
+    else if (half[0] === tlsHandshake) this.#refuseForeign(half)
+    else if (lineEnd >= 0 && !isRequestLine(half.toString('latin1', 0, lineEnd - 1))) this.#refuseForeign(half)
+  }
+
+  /** What is no request gets no answer, but for clients of other protocols. */
+  #refuseForeign(first: Buffer): void {
+    const answer = this.#head === null ? this.#host.mistaken.answerTo(first, this.remoteAddress) : null
+    this.#pending = null
+    this.#isClosed = true
+    if (answer === null) this.#socket.destroy()
+    else this.#socket.end(answer)
   }
 
   #refuseHead(status: 400 | 408 | 431): void {
@@ -566,29 +579,3 @@ export class HttpConnection implements RequestHost {
 
 const refusedBody = (bodyBytes: number): BodyCollector =>
   new BodyCollector(bodyBytes, 0, { patienceBytes: mostUnwantedBytes })
-
-function wireOf(response: HttpResponse, parts: readonly Uint8Array[]): Buffer {
-  const text = headText(response, `Content-Length: ${response.bodyBytes}\r\n`, noHead, false)
-  return Buffer.concat([Buffer.from(text, 'latin1'), ...parts])
-}
-
-/** HOT: the opening of an answer, and behind it the parts that differ. */
-function joined(opening: Buffer, { parts, bodyBytes }: HttpResponse): Buffer {
-  const out = Buffer.allocUnsafe(opening.length + bodyBytes - (parts[0] as Uint8Array).length)
-  out.set(opening)
-  let at = opening.length
-  for (let i = 1; i < parts.length; i++) {
-    out.set(parts[i] as Uint8Array, at)
-    at += (parts[i] as Uint8Array).length
-  }
-  return out
-}
-
-function headText(response: HttpResponse, framing: string, head: RequestHead, closes: boolean): string {
-  const { status, contentType, headers } = response
-  const type = contentType === '' ? '' : `Content-Type: ${contentType}\r\n`
-  let text = `HTTP/1.1 ${status} ${reasonOf(status)}\r\n${type}${framing}`
-  for (let i = 0; i < headers.length; i += 2) text += `${headers[i]}: ${headers[i + 1]}\r\n`
-  if (closes) return `${text}Connection: close\r\n\r\n`
-  return head.isHttp10 ? `${text}Connection: keep-alive\r\n\r\n` : `${text}\r\n`
-}

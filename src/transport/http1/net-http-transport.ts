@@ -10,6 +10,7 @@ import { ClientMemory } from '../client-memory.ts'
 import type { ConnectionSlots } from '../connection-slots.ts'
 import { readIntoLentBuffer } from '../lent-buffer-socket.ts'
 import { Listener } from '../listener.ts'
+import { MistakenClients } from '../mistaken-clients.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
 import { HttpConnection, type ConnectionHost } from './http-connection.ts'
 import type { HttpService } from './http-service.ts'
@@ -25,6 +26,8 @@ export type HttpTransportDependencies = {
   readonly connectionSlots?: ConnectionSlots
   /** The error of `listen` when the system does not give the port. */
   readonly cannotListen: (reason: Error) => ServerError
+  /** Where gRPC is served, for clients that mistake this port for that one. */
+  readonly otherPort?: () => number | null
 }
 
 /** Half open: a client that ends its side still gets what was written for it before. */
@@ -34,6 +37,7 @@ export class NetHttpTransport implements ConnectionHost {
   readonly clock: Clock
   readonly service: HttpService
   readonly clientMemory: ClientMemory
+  readonly mistaken: MistakenClients
   readonly bodyLimitBytes: number
   readonly maxHeaderBytes: number
   readonly leastBodyBytes: number
@@ -47,6 +51,7 @@ export class NetHttpTransport implements ConnectionHost {
     this.#options = options
     this.service = service
     this.clientMemory = dependencies.clientMemory ?? new ClientMemory()
+    this.mistaken = new MistakenClients(dependencies.log, 'HTTP', dependencies.otherPort)
     this.bodyLimitBytes = options.bodyLimitBytes
     this.maxHeaderBytes = options.maxHeaderBytes
     this.leastBodyBytes = Math.max(1, (options.leastBodyRate * options.bodyIdleTimeoutMs) / 1000)

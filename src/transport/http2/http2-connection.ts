@@ -47,6 +47,8 @@ import { SendQueue } from './send-queue.ts'
 export interface ConnectionUser {
   /** A valid request of gRPC. The callee sets `stream.user`. */
   onStream(stream: Http2Stream, head: RequestHead): void
+  /** The last bytes for a client whose first bytes say that it speaks another protocol; null: it does not. */
+  answerToForeign(first: Buffer): Buffer | null
   /** The client's first settings have arrived. */
   onSettings(): void
   onPing(): void
@@ -79,6 +81,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   readonly #client = new PeerSettings()
   readonly #streams = new NumberTable<Http2Stream>()
   readonly #closedStreams = new ClosedStreams()
+  #hasGreeted = false
   #hasSettings = false
   #lastStreamId = 0
   /** Streams with a higher id are not answered: a GOAWAY has told the client so. */
@@ -101,7 +104,6 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     // After an error comes 'close', which ends the connection.
     socket.on('error', () => undefined)
     socket.on('close', () => this.#onSocketClosed())
-    socket.write(serverPreface)
   }
 
   get isDestroyed(): boolean {
@@ -148,6 +150,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   flush(output: FrameOutput): void {
     this.#isFlushWanted = false
     if (this.#socket.destroyed || this.#socket.writableEnded) return
+    if (!this.#hasGreeted) this.#greet()
     try {
       this.#queue.flush(output)
     } catch (reason) {
@@ -228,9 +231,13 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   /** The bytes are valid during the call. */
   takeLent(chunk: Buffer): void {
+<<<<<<< HEAD
     if (this.isClosed) return
     const isFlushPlanned = this.#isFlushWanted
     this.#isReading = true
+=======
+    if (this.isClosed || (!this.#hasGreeted && this.#isForeign(chunk))) return
+>>>>>>> 08e833f (Answer clients that speak another protocol than the port in their own, with the port to use, and log each kind once; say how to start a server where a command finds none; name the input of a shape that cannot be read)
     try {
       this.#reader.push(chunk)
     } catch (reason) {
@@ -249,6 +256,23 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   dataTarget(mostBytes: number): Buffer | null {
     return this.#dataStream?.target(mostBytes) ?? null
+  }
+
+  /** The client speaks first. What speaks another protocol gets an answer of that one, in place of frames. */
+  #isForeign(first: Buffer): boolean {
+    const answer = this.#user.answerToForeign(first)
+    if (answer === null) this.#greet()
+    else {
+      this.isClosed = true
+      this.#socket.end(answer)
+      this.#user.onFailed(new Http2Error(errorCodes.PROTOCOL_ERROR, 'the client speaks another protocol'))
+    }
+    return answer !== null
+  }
+
+  #greet(): void {
+    this.#hasGreeted = true
+    this.#socket.write(serverPreface)
   }
 
   #fail(reason: unknown): void {

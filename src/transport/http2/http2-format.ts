@@ -27,6 +27,7 @@ export const errorCodes = {
   CANCEL: 8,
   COMPRESSION_ERROR: 9,
   ENHANCE_YOUR_CALM: 11,
+  HTTP_1_1_REQUIRED: 13,
 } as const
 export type Http2ErrorCode = (typeof errorCodes)[keyof typeof errorCodes]
 
