@@ -191,3 +191,14 @@ test('a model in two repositories is in the index with its reason, also among th
   assert.deepEqual(await engine.repositoryIndex(false), [row])
   assert.deepEqual(await engine.repositoryIndex(true), [row])
 })
+
+test('a name that is a path is refused and leaves no model behind', async (context) => {
+  const { engine } = await engineOver(context, { 'm/config.pbtxt': config, 'm/1/weights': 'a' })
+  for (const name of ['..', '.', '../m', 'a/b']) {
+    await assert.rejects(engine.load(name), {
+      code: 'INTERNAL',
+      message: `failed to load '${name}', failed to poll from model repository`,
+    })
+    assert.equal(engine.servedModel(name), undefined, name)
+  }
+})

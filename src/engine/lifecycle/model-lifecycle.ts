@@ -11,6 +11,7 @@ import { activeGroups, withInstanceCount } from '../../config/scale-limits.ts'
 import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { worded } from '../../model/worded-error.ts'
 import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
+import { modelNameProblem } from '../../repository/model-name.ts'
 import { OutsidePathError } from '../../repository/network-config.ts'
 import { writeUploadedModel } from '../../repository/uploaded-models.ts'
 import { ResidencyLedger } from '../../telemetry/residency-ledger.ts'
@@ -236,10 +237,13 @@ export class ModelLifecycle {
     throw notFound(key)
   }
 
+  /** What is refused here is not kept: clients may name any number of models that cannot be. */
   #requireInside(polled: PolledModel, options: LoadOptions): PolledModel {
-    if (!(polled.error instanceof OutsidePathError)) return polled
-    this.#dependencies.recorder.failed(modelLabel(keyOfModel(polled)), options, polled.error)
-    throw polled.error
+    const { error } = polled
+    const hasBadName = error !== null && modelNameProblem(polled.name) !== null
+    if (!(error instanceof OutsidePathError) && !hasBadName) return polled
+    this.#dependencies.recorder.failed(modelLabel(keyOfModel(polled)), options, error)
+    throw hasBadName ? unreadable(keyOfModel(polled)) : error
   }
 
   /** With namespaces, every model of that name. */
