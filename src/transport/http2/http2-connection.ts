@@ -231,13 +231,9 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   /** The bytes are valid during the call. */
   takeLent(chunk: Buffer): void {
-<<<<<<< HEAD
-    if (this.isClosed) return
+    if (this.isClosed || (!this.#hasGreeted && this.#isForeign(chunk))) return
     const isFlushPlanned = this.#isFlushWanted
     this.#isReading = true
-=======
-    if (this.isClosed || (!this.#hasGreeted && this.#isForeign(chunk))) return
->>>>>>> 08e833f (Answer clients that speak another protocol than the port in their own, with the port to use, and log each kind once; say how to start a server where a command finds none; name the input of a shape that cannot be read)
     try {
       this.#reader.push(chunk)
     } catch (reason) {
