@@ -12,6 +12,8 @@ COMPLETE_FINAL = 1
 def check_parameters(parameters, allowed, names):
     if parameters is None:
         return None
+    if not isinstance(parameters, dict):
+        raise TritonModelException("Expect parameters to be a dict of str to %s, got %s" % (names, type(parameters)))
     for key, value in parameters.items():
         if not isinstance(key, str):
             raise TritonModelException("Expect parameters keys to have type str, found type %s" % type(key))

@@ -151,6 +151,12 @@ const refusals: [rule: string, model: ModelSignature, inputs: Tensor[], message:
     "[request id: <id_unknown>] incomplete string length indicator for inference input 'S' for model 'm', expecting 4 bytes but only 2 bytes available. Please make sure the string length indicator is in one buffer.",
   ],
   [
+    'a string length cut short behind the last string',
+    strings,
+    [new Tensor('S', 'BYTES', [1], Uint8Array.of(1, 0, 0, 0, 65, 0))],
+    "[request id: <id_unknown>] incomplete string length indicator for inference input 'S' for model 'm', expecting 4 bytes but only 1 bytes available. Please make sure the string length indicator is in one buffer.",
+  ],
+  [
     'a string cut short',
     strings,
     [new Tensor('S', 'BYTES', [1], Uint8Array.of(8, 0, 0, 0, 65))],

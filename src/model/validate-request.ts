@@ -229,18 +229,18 @@ function walkStrings(walk: StringWalk, most: number): boolean {
       walk.at = at
       return false
     }
-    if (count >= expectedCount) {
-      throw invalid(
-        `${request.errorPrefix}unexpected number of string elements ${count + 1} for inference input ` +
-          `'${tensor.name}' for model '${modelName}', expecting ${expectedCount}`,
-      )
-    }
     const available = bytes.length - at
     if (available < 4) {
       throw invalid(
         `${request.errorPrefix}incomplete string length indicator for inference input '${tensor.name}' for model ` +
           `'${modelName}', expecting 4 bytes but only ${available} bytes available. Please make sure the string ` +
           'length indicator is in one buffer.',
+      )
+    }
+    if (count >= expectedCount) {
+      throw invalid(
+        `${request.errorPrefix}unexpected number of string elements ${count + 1} for inference input ` +
+          `'${tensor.name}' for model '${modelName}', expecting ${expectedCount}`,
       )
     }
     const length = view.getUint32(at, true)

@@ -272,7 +272,7 @@ test('a raw request that cannot be deduced says why', () => {
     single('FP32', [-1, -1]),
   )
   raw(
-    '[request id: <id_unknown>] For BYTE datatype raw input, the model must have input shape [1]',
+    "[request id: <id_unknown>] For BYTE datatype raw input 'X', the model must have input shape [1]",
     single('BYTES', [2]),
   )
   raw(

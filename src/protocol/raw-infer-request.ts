@@ -59,7 +59,7 @@ function deduceShape(bodyBytes: number, spec: InputSpec, isBatching: boolean): S
   const fixedCount = elementCount(shape.filter((size) => size >= 0))
   if (spec.dataType === 'BYTES') {
     if (open >= 0 || fixedCount !== 1) {
-      throw refuse('For BYTE datatype raw input, the model must have input shape [1]')
+      throw refuse(`For BYTE datatype raw input '${spec.name}', the model must have input shape [1]`)
     }
   } else if (open >= 0) {
     shape[open] = Math.floor(Math.floor(bodyBytes / fixedCount) / elementBytes[spec.dataType])

@@ -130,17 +130,11 @@ test('the same model in two repositories is refused, and the hint names both', a
   assert.equal((await repository.pollOne('m'))?.error?.message, 'model appears in two or more repositories')
 })
 
-test('a name that is a path is refused, one that no repository has is null', async (context) => {
+test('a name that is a path, and one that no repository has, are null', async (context) => {
   const { repository } = await repositoryOf(context, { 'm/1/model.onnx': '' })
-  for (const name of ['../m', 'm/1', '..', 'm\\1', 'm\0']) {
-    const polled = await repository.pollOne(name)
-    assert.equal(
-      polled?.error?.message,
-      `invalid model name '${name}', model name must not contain path traversal characters`,
-    )
+  for (const name of ['../m', 'm/1', '..', 'm\\1', 'm\0', '', 'nobody']) {
+    assert.equal(await repository.pollOne(name), null, name)
   }
-  assert.equal((await repository.pollOne(''))?.error?.code, 'INVALID_ARG')
-  assert.equal(await repository.pollOne('nobody'), null)
 })
 
 test('a repository that is not there fails the poll as a whole', async (context) => {

@@ -137,11 +137,10 @@ export class ModelRepository {
     return (await this.#rootsOf(name)).map((root) => modelKey(namespaceOf(root), name))
   }
 
-  /** One model; null when no repository has it. `override` stands in for its configuration file. */
+  /** One model; null when no repository has it, or can have it by that name. `override` stands in for its configuration file. */
   async pollOne(key: ModelKey, override: ModelConfig | null = null): Promise<PolledModel | null> {
     const { namespace, name } = this.#split(key)
-    const nameProblem = modelNameProblem(name)
-    if (nameProblem !== null) return { name, namespace, error: new ServerError('INVALID_ARG', nameProblem), hints: [] }
+    if (modelNameProblem(name) !== null) return null
     const found = await this.#rootsOf(name)
     const roots = namespace === undefined ? found : found.filter((root) => namespaceOf(root) === namespace)
     if (roots.length === 0) return null

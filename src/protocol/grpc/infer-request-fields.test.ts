@@ -14,3 +14,13 @@ test('an output cannot be ranked and be in shared memory, in the words of Triton
     message: "output can't set both 'shared_memory_region' and 'classification'",
   })
 })
+
+for (const value of [0n, -2n]) {
+  test(`${value} classes are refused over gRPC, in the words of Triton`, () => {
+    const parameters: WireParameters = new Map([['classification', { kind: 'int64_param', value }]])
+    assert.throws(() => readOutputSelections([{ name: 'OUT', parameters }]), {
+      code: 'INVALID_ARG',
+      message: "invalid value for 'classification' parameter, expected >= 0",
+    })
+  })
+}

@@ -221,8 +221,9 @@ function readClassification(parameters: WireParameters | null): number {
   if (parameter === undefined) return 0
   if (parameter.kind !== 'int64_param') throw wrongType('classification', 'int64_param')
   const count = parameter.value as bigint
-  // Triton counts in 32 bits, and a count of zero or less means no classification.
-  return count <= 0n ? 0 : Number(count > 0x7fffffffn ? 0x7fffffffn : count)
+  // In the words of Triton, which does not take zero either.
+  if (count <= 0n) throw invalid("invalid value for 'classification' parameter, expected >= 0")
+  return Number(count > 0x7fffffffn ? 0x7fffffffn : count)
 }
 
 function readSharedMemoryPlace(tensor: string, parameters: WireParameters | null): SharedMemoryPlace | null {
