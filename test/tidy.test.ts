@@ -206,7 +206,6 @@ describe('calls', () => {
       'test/e2e/attack-scenario.ts': 'figures for a benchmark',
       'test/e2e/attacker.ts': 'an attack of so many seconds',
       'test/e2e/console/console.test.ts': 'a recording of so many seconds',
-      'test/e2e/exit-limit.test.ts': 'an exit within 30 s that takes one, and without the limit a minute',
       'test/e2e/health.test.ts': 'keeps a thread busy',
       'test/e2e/ledger.test.ts': 'a figure that is printed',
       'test/e2e/python-parking.test.ts': 'orders moments, and compares no lengths',

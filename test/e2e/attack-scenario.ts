@@ -17,6 +17,9 @@ export type AttackScenario = {
   readonly only?: readonly string[]
   /** How long to look for memory after the attack. */
   readonly restSeconds: number
+  /** The attack is played again until honest clients have so many answers and the attacker has sent so much. */
+  readonly leastAnswers?: number
+  readonly leastSentBytes?: number
 }
 
 export type AttackOutcome = {
@@ -130,7 +133,10 @@ export async function runAttack(scenario: AttackScenario): Promise<AttackOutcome
   const baseMib = residentMibOf(server.pid)
   let peakMib = baseMib
   const watch = setInterval(() => (peakMib = Math.max(peakMib, residentMibOf(server.pid))), 50)
-  const report = await startAttacker({ ...scenario, httpPort, grpcPort })
+  const { leastAnswers = 0, leastSentBytes = 0 } = scenario
+  const report = { sentBytes: 0, opened: 0, closedByServer: 0 }
+  do addUp(report, await startAttacker({ ...scenario, httpPort, grpcPort }))
+  while (honest.latencies.length < leastAnswers || report.sentBytes < leastSentBytes)
   clearInterval(watch)
   const attacked = honest.latencies.splice(0)
   const attackedMs = sortedMs(attacked)
@@ -141,15 +147,35 @@ export async function runAttack(scenario: AttackScenario): Promise<AttackOutcome
     afterMib = Math.min(afterMib, residentMibOf(server.pid))
   }
   await honest.stop()
-  await pause(200)
   const { requests, failures } = honest.counts
-  const left = await countsOf(server)
+  const left = await countsInTheEnd(server)
   const memory = { baseMib, peakMib, afterMib }
   return { report, honestCount: requests, failures, calmMs, attackedMs, bystanderMs, ...memory, ...left }
 }
 
+function addUp(sum: { -readonly [Name in keyof AttackReport]: number }, report: AttackReport): void {
+  sum.sentBytes += report.sentBytes
+  sum.opened += report.opened
+  sum.closedByServer += report.closedByServer
+}
+
+/** What the server may hold when all clients are gone, but for idle connections and the one that asks for the metrics. */
+export const mostLeft = { heldBytes: 64 * 1024, openConnections: 8 }
+
+type Left = Pick<AttackOutcome, 'heldBytes' | 'openConnections'>
+
+/** The server notices a client that is gone in its own time: looks until it has, and no longer than a minute. */
+async function countsInTheEnd(server: ServerProcess): Promise<Left> {
+  for (let second = 0; ; second++) {
+    const left = await countsOf(server)
+    const isClean = left.heldBytes < mostLeft.heldBytes && left.openConnections <= mostLeft.openConnections
+    if (isClean || second === 60) return left
+    await pause(1000)
+  }
+}
+
 /** By the metrics page. The connection that asks for the page is one of those that are open. */
-async function countsOf({ metricsAddress }: ServerProcess): Promise<{ heldBytes: number; openConnections: number }> {
+async function countsOf({ metricsAddress }: ServerProcess): Promise<Left> {
   const page = await (await fetch(`http://${metricsAddress}/metrics`)).text()
   const sumOf = (name: string): number =>
     [...page.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\d+)`, 'gm'))].reduce(
