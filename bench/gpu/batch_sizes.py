@@ -1,6 +1,6 @@
 """python3 bench/gpu/batch_sizes.py: what batches of changing sizes cost on a GPU, and what CUDA graphs and filled batches change. One
 ResNet-50 is served three ways: as it is, with `optimization { cuda { graphs: true } }`, and filled up to one size. Then loads of 80 % of the peak over shared memory, gRPC and HTTP, from one and from four programs, because four that do not know of each other
-send at the same moment now and then.
+send at the same moment now and then; and what is held for clients that send more than the server can take.
 
 Takes the same options as resnet50_onnx.py, and needs no client library."""
 import json
@@ -94,6 +94,37 @@ def answers(options, address, model):
     return {"asked": 2 * len(sizes), "max_difference_from_plain": worst}
 
 
+def metric(address, name):
+    with urllib.request.urlopen("http://%s/metrics" % address["metrics"], timeout=gpu_bench.within(10)) as response:
+        lines = response.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith((name + "{", name + " ")))
+
+
+def backlog(options, address, protocol, rate):
+    """More than the server can take, from two programs, and what is held for them meanwhile; then a load of 80 % again, which must be as good as one that came first."""
+    held, over = [], threading.Event()
+
+    def watch():
+        while not over.wait(0.1):
+            try:
+                held.append(metric(address, "galatea_client_memory_bytes"))
+            except OSError:
+                pass
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    told = {"at 130%": None, "at 80% again": None}
+    for name, share in zip(told, (1.3, 0.8)):
+        try:
+            told[name] = gpu_bench.perf(options, address, "graphs", options.batch, 1, protocol, False, processes=2, rate=share * rate)
+        except Exception as error:
+            told[name] = str(error)[-400:]
+    over.set()
+    watcher.join()
+    names = ("galatea_client_memory_limit_bytes", "galatea_client_memory_refused_total")
+    return {"held_most": max(held), "held_last": held[-1], **{name: metric(address, name) for name in names}, **told}
+
+
 def measure(options, report, repository, log):
     batch = options.batch
     with gpu_bench.serving(options, repository, log) as address:
@@ -117,6 +148,8 @@ def measure(options, report, repository, log):
             for processes in (1, 2, 4) if peak else ():
                 rate = 0.8 * peak["images_per_second"] / batch
                 perf("%s at 80%%, %d programs" % (name, processes), "graphs", batch, 1, protocol, region, processes=processes, rate=rate)
+            if peak and not region:
+                report.step("%s backlog" % name, lambda: backlog(options, address, protocol, peak["images_per_second"] / batch))
 
 
 def main():

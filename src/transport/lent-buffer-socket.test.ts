@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { readIntoLentBuffer } from './lent-buffer-socket.ts'
+import { isInPlace, leastDirectBytes, readIntoLentBuffer, type LentBytesReader } from './lent-buffer-socket.ts'
 
 type Echo = {
   readonly server: net.Server
@@ -18,6 +18,7 @@ async function startEcho(onBytes: (bytes: Buffer, socket: Socket) => void): Prom
     const socket = readIntoLentBuffer(accepted, () => ({
       takeLent: (bytes) => onBytes(bytes, sockets[index] as Socket),
       target: () => null,
+      isInLargeBody: () => false,
     }))
     assert.ok(socket !== null, 'this runtime lets a connection change hands')
     const index = sockets.push(socket) - 1
@@ -96,4 +97,72 @@ test('a connection that the server destroys is gone from its count', async () =>
   await once(client, 'close')
   echo.server.close()
   await echo.closed
+})
+
+const bodyBytes = 16 * 1024 * 1024
+
+/** One body, of which all but the first bytes are read to their place. */
+class BodyReader implements LentBytesReader {
+  readonly bytes = Buffer.alloc(bodyBytes)
+  readonly #onWhole: () => void
+  length = 0
+
+  constructor(onWhole: () => void) {
+    this.#onWhole = onWhole
+  }
+
+  takeLent(bytes: Buffer): void {
+    if (!isInPlace(bytes, this.bytes, this.length)) bytes.copy(this.bytes, this.length)
+    this.length += bytes.length
+    if (this.length === bodyBytes) this.#onWhole()
+  }
+
+  target(): Buffer | null {
+    return bodyBytes - this.length < leastDirectBytes ? null : this.bytes.subarray(this.length)
+  }
+
+  isInLargeBody(): boolean {
+    return this.target() !== null
+  }
+}
+
+test('large bodies that arrive together are whole one after the other, also beside one that stops in the middle', async () => {
+  const readers: BodyReader[] = []
+  const whole: BodyReader[] = []
+  const halves: number[] = []
+  let wake = (): void => undefined
+  const allWhole = new Promise<void>((resolve) => (wake = resolve))
+  const server = net.createServer({ pauseOnConnect: true, allowHalfOpen: true }, (accepted) => {
+    const reader = new BodyReader(() => {
+      halves.push(readers.filter(({ length }) => length > bodyBytes / 2 && length < bodyBytes).length)
+      whole.push(reader)
+      if (whole.length === 6) wake()
+    })
+    readers.push(reader)
+    const socket = readIntoLentBuffer(accepted, () => reader)
+    assert.ok(socket !== null)
+    socket.on('end', () => socket.destroy())
+    socket.on('error', () => undefined)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const stopped = net.connect(port, '127.0.0.1')
+  stopped.write(Buffer.alloc(bodyBytes / 4))
+  const sent = Array.from({ length: 6 }, (_, i) => Buffer.alloc(bodyBytes, pattern(4099, i + 1)))
+  const clients = sent.map((bytes) => {
+    const client = net.connect(port, '127.0.0.1')
+    client.write(bytes)
+    return client
+  })
+  await allWhole
+  // Read by turns, four or five others are more than half there when the first is whole.
+  assert.ok(
+    halves.every((count) => count <= 1),
+    `others that were more than half there: ${halves.join(' ')}`,
+  )
+  for (const each of sent) assert.equal(whole.filter(({ bytes }) => bytes.equals(each)).length, 1)
+  for (const client of [stopped, ...clients]) client.destroy()
+  server.close()
+  await once(server, 'close')
 })

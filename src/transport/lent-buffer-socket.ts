@@ -3,6 +3,7 @@
 // large body are read straight to their place in it, as many at once as the system has: no byte is copied a second time.
 
 import { Socket } from 'node:net'
+import { ReadingTurns, type ArrivingBody } from './reading-turns.ts'
 
 /** One buffer is enough for all sockets: a read ends before the next one begins. */
 const lent = Buffer.allocUnsafeSlow(64 * 1024)
@@ -10,11 +11,16 @@ const lent = Buffer.allocUnsafeSlow(64 * 1024)
 /** Fewer bytes than these are not worth a read of their own. */
 export const leastDirectBytes = 64 * 1024
 
+/** There is one event loop, so its sockets share the turns. */
+const turns = new ReadingTurns()
+
 export interface LentBytesReader {
   /** Must be done with the bytes when it returns, unless they lie where `target` said. */
   takeLent(bytes: Buffer): void
   /** Where the next bytes belong, and nothing but the next bytes; null: in the lent buffer. HOT: once per read. */
   target(): Buffer | null
+  /** True while most of a large body is still to come. */
+  isInLargeBody(): boolean
 }
 
 type Accepted = { _handle: { readonly useUserBuffer?: unknown } | null; _server: unknown; server: unknown }
@@ -28,10 +34,18 @@ export function readIntoLentBuffer(accepted: Socket, reader: () => LentBytesRead
   const before = accepted as unknown as Accepted
   const handle = before._handle
   if (handle === null || typeof handle?.useUserBuffer !== 'function') return null
+  let arriving: HeldSocket | null = null
+  const endBody = (): void => {
+    if (arriving !== null) turns.onEnd(arriving)
+    arriving = null
+  }
   const onread = {
     buffer: (): Buffer => reader()?.target() ?? lent,
     callback: (byteCount: number, read: Buffer): boolean => {
       reader()?.takeLent(read.subarray(0, byteCount))
+      if (byteCount < leastDirectBytes && arriving === null) return true
+      if (reader()?.isInLargeBody() !== true) endBody()
+      else if (byteCount >= leastDirectBytes) turns.onRead((arriving ??= new HeldSocket(socket)), byteCount)
       return true
     },
   }
@@ -43,8 +57,31 @@ export function readIntoLentBuffer(accepted: Socket, reader: () => LentBytesRead
   after.server = before.server
   before._handle = null
   before._server = null
+  socket.once('close', endBody)
   socket.resume()
   return socket
+}
+
+class HeldSocket implements ArrivingBody {
+  readonly #socket: Socket
+  #isHeld = false
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+  }
+
+  hold(): void {
+    // A connection that waits for another reason goes on by itself.
+    if (this.#isHeld || this.#socket.isPaused()) return
+    this.#isHeld = true
+    this.#socket.pause()
+  }
+
+  letGo(): void {
+    if (!this.#isHeld) return
+    this.#isHeld = false
+    this.#socket.resume()
+  }
 }
 
 /** True where bytes were read straight to the place `offset` of the buffer. */

@@ -105,6 +105,10 @@ export class HttpConnection implements RequestHost {
     return this.#phase === 'body' && this.#collector !== null ? this.#collector.target : null
   }
 
+  isInLargeBody(): boolean {
+    return this.target() !== null
+  }
+
   get remoteAddress(): string {
     return this.#socket.remoteAddress ?? ''
   }

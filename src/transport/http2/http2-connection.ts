@@ -90,6 +90,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   #uncreditedBytes = 0
   /** The stream of the DATA frame being read; null where the stream is gone. */
   #dataStream: Http2Stream | null = null
+  #lastDataStream: Http2Stream | null = null
   #dataLeft = 0
   #isFlushWanted = false
   #isReading = false
@@ -224,6 +225,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     this.#streams.delete(stream.id)
     this.#closedStreams.add(stream.id, wasBrokenOff)
     if (this.#dataStream === stream) this.#dataStream = null
+    if (this.#lastDataStream === stream) this.#lastDataStream = null
     stream.close()
   }
 
@@ -252,6 +254,11 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   dataTarget(mostBytes: number): Buffer | null {
     return this.#dataStream?.target(mostBytes) ?? null
+  }
+
+  /** Between two frames of the same message as well. */
+  isInLargeBody(): boolean {
+    return !this.isClosed && (this.#lastDataStream?.target(Number.MAX_SAFE_INTEGER) ?? null) !== null
   }
 
   /** The client speaks first. What speaks another protocol gets an answer of that one, in place of frames. */
@@ -324,6 +331,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
       }
     }
     this.#dataStream = stream
+    this.#lastDataStream = stream
   }
 
   #isIdle(streamId: number): boolean {
