@@ -46,6 +46,25 @@ test('a connection is full at its share of requests or of unread answers; under 
   assert.ok(one.isFull)
 })
 
+test('while the requests of all hold half of the budget, a connection waits at a small share, but never without work of its own', () => {
+  const server = new ClientMemory(640 * mib)
+  const connections = Array.from({ length: 4 }, () => new ConnectionMemory(server))
+  const [one] = connections as [ConnectionMemory]
+  for (const each of connections) each.inWorkCount = 1
+  for (const each of connections) each.reserve(80 * mib)
+  assert.equal(one.isFull, false)
+  one.reserve(mib)
+  assert.deepEqual(
+    connections.map(({ isFull }) => isFull),
+    [true, true, true, true],
+  )
+  one.release(72 * mib)
+  assert.equal(one.isFull, false, 'a small share')
+  one.reserve(72 * mib)
+  one.inWorkCount = 0
+  assert.equal(one.isFull, false, 'nothing of its own would end the wait')
+})
+
 test('a client that takes nothing gets no more answers under pressure; one that reads may be a quarter of the budget behind', () => {
   const server = new ClientMemory(400 * mib)
   const [reader, sleeper] = [new ConnectionMemory(server), new ConnectionMemory(server)]

@@ -10,6 +10,9 @@ const smallBytes = 64 * 1024
 const largeShare = 3 / 4
 /** What the requests of one connection may hold; above that the connection's next messages wait. */
 const connectionShare = 1 / 4
+/** The same while the requests of all connections hold more than half of the budget: what waits unsent costs less than what is refused. */
+const connectionShareUnderPressure = 1 / 64
+const requestPressureShare = 1 / 2
 /** What all inflated bodies together may hold. Inflating is how a client that sends little makes the server hold much. */
 const inflatedShare = 1 / 8
 /** What is kept of the memory of large bodies that were answered, beside the budget: with less a backlog of them is read more slowly. */
@@ -38,6 +41,8 @@ export class ClientMemory {
   /** What one connection may hold. */
   readonly connectionLimitBytes: number
   readonly bodies: LargeBuffers
+  readonly #connectionLimitUnderPressure: number
+  readonly #requestPressureBytes: number
   readonly #largeLimitBytes: number
   readonly #pressureBytes: number
 
@@ -49,6 +54,8 @@ export class ClientMemory {
     this.#largeLimitBytes = Math.floor(limitBytes * largeShare)
     this.#pressureBytes = Math.floor(limitBytes * unreadPressureShare)
     this.connectionLimitBytes = Math.floor(limitBytes * connectionShare)
+    this.#connectionLimitUnderPressure = Math.floor(limitBytes * connectionShareUnderPressure)
+    this.#requestPressureBytes = Math.floor(limitBytes * requestPressureShare)
   }
 
   /** HOT: once per request. */
@@ -69,6 +76,12 @@ export class ClientMemory {
 
   get unreadLimitBytes(): number {
     return this.isPressed ? mostUnreadBytesUnderPressure : mostUnreadBytes
+  }
+
+  /** Whether a connection that holds so many bytes of requests must wait with its next message. HOT: once per request. */
+  isTooMuchOfOne(requestBytes: number): boolean {
+    if (requestBytes <= this.#connectionLimitUnderPressure) return false
+    return requestBytes > this.connectionLimitBytes || this.requestBytes > this.#requestPressureBytes
   }
 
   /** Counts a refusal, and says why. */
@@ -130,7 +143,7 @@ export class ConnectionMemory {
   get isFull(): boolean {
     // Nearly every connection owes little: one comparison.
     if (this.answerBytes > mostUnreadBytesUnderPressure && this.answerBytes > this.server.unreadLimitBytes) return true
-    return this.requestBytes > this.server.connectionLimitBytes && this.inWorkCount > 0
+    return this.inWorkCount > 0 && this.server.isTooMuchOfOne(this.requestBytes)
   }
 
   /**

@@ -464,7 +464,8 @@ export class Http2Call implements GrpcCall, StreamUser {
     const assembler = this.#assembler
     while (!this.isEnded && !this.#isWaiting) {
       if (assembler === null || assembler.isDrained) break
-      if (this.#mustHoldBack) {
+      // A message that has begun goes on: bytes that wait are copied twice, and the server falls further behind.
+      if (this.#mustHoldBack && !assembler.isMidMessage) {
         this.#holdBack()
         break
       }

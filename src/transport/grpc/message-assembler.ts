@@ -2,6 +2,7 @@
 // copied. Other messages are collected in one buffer, which grows with the bytes that arrived and not with the length announced.
 
 import { isInPlace, leastDirectBytes } from '../lent-buffer-socket.ts'
+import { leadOf } from './message-lead.ts'
 
 type AssembledMessage = {
   readonly bytes: Buffer
@@ -71,6 +72,13 @@ export class MessageAssembler {
   /** True when `next` would give null: everything that arrived was read. */
   get isDrained(): boolean {
     return this.#chunk === null
+  }
+
+  /** True when what arrived is only more of the message being collected: its memory is there, and `next` would give null. */
+  get isMidMessage(): boolean {
+    if (this.#collected === null || this.#chunk === null) return false
+    const arrived = this.#collectedLength + this.#chunk.length - this.#at
+    return arrived < this.#messageBytes && arrived <= this.#collected.length
   }
 
   /** Where the next bytes of a large message belong, at most so many; null where they are to come as a chunk. */
@@ -146,7 +154,7 @@ export class MessageAssembler {
       return Buffer.from(chunk.subarray(this.#at - size, this.#at))
     }
     const taken = Math.min(size - this.#collectedLength, available)
-    const target = this.#room(this.#collectedLength + taken)
+    const target = this.#room(this.#collectedLength + taken, chunk)
     // Bytes that were read straight to their place are there already.
     if (this.#at > 0 || !isInPlace(chunk, target, this.#collectedLength)) {
       chunk.copy(target, this.#collectedLength, this.#at, this.#at + taken)
@@ -156,13 +164,14 @@ export class MessageAssembler {
     return this.#collectedLength === size ? target.subarray(0, size) : null
   }
 
-  #room(needed: number): Buffer {
+  #room(needed: number, chunk: Buffer): Buffer {
     const current = this.#collected
     if (current !== null && needed <= current.length) return current
-    const kept = this.#kept(this.#messageBytes)?.subarray(0, this.#messageBytes) ?? null
+    const lead = leadOf(current?.subarray(0, this.#collectedLength) ?? chunk.subarray(this.#at))
+    const kept = this.#kept(lead + this.#messageBytes)?.subarray(lead, lead + this.#messageBytes) ?? null
     const capacity = kept?.length ?? Math.min(this.#messageBytes, Math.max(needed * growth, leastBytes))
     if (!this.#reserve(capacity - (current?.length ?? 0))) throw new MessageUnwelcome(this.#messageBytes)
-    const grown = kept ?? Buffer.allocUnsafeSlow(capacity)
+    const grown = kept ?? Buffer.allocUnsafeSlow(lead + capacity).subarray(lead)
     if (current !== null) current.copy(grown, 0, 0, this.#collectedLength)
     this.#collected = grown
     return grown
