@@ -464,8 +464,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     const assembler = this.#assembler
     while (!this.isEnded && !this.#isWaiting) {
       if (assembler === null || assembler.isDrained) break
-      // A message that has begun goes on: bytes that wait are copied twice, and the server falls further behind.
-      if (this.#mustHoldBack && !assembler.isMidMessage) {
+      if (this.#mustHoldBack && !this.#mayCollect(assembler)) {
         this.#holdBack()
         break
       }
@@ -483,6 +482,12 @@ export class Http2Call implements GrpcCall, StreamUser {
     const mustWait = !this.isEnded && this.#isWaiting
     this.#stream.setPaused(mustWait)
     if (!mustWait && this.#hasClientEnded && !this.isEnded) this.#endOfMessages()
+  }
+
+  /** Parts of a large message are read to their place while its call waits: parts that wait are copied twice, and put the server further behind. */
+  #mayCollect(assembler: MessageAssembler): boolean {
+    if (this.#isSmall || !assembler.isShort) return false
+    return assembler.hasItsMemory || !this.#surroundings.memory.isFull
   }
 
   get #limit(): MessageLimit {

@@ -74,11 +74,20 @@ export class MessageAssembler {
     return this.#chunk === null
   }
 
-  /** True when what arrived is only more of the message being collected: its memory is there, and `next` would give null. */
-  get isMidMessage(): boolean {
-    if (this.#collected === null || this.#chunk === null) return false
-    const arrived = this.#collectedLength + this.#chunk.length - this.#at
-    return arrived < this.#messageBytes && arrived <= this.#collected.length
+  /** True when the message in progress needs more than what arrived: `next` would begin it or go on with it, and give null. */
+  get isShort(): boolean {
+    const chunk = this.#chunk
+    if (chunk === null) return true
+    const arrived = chunk.length - this.#at
+    if (this.#messageBytes >= 0) return this.#collectedLength + arrived < this.#messageBytes
+    return (
+      this.#prefixLength === 0 && arrived >= prefixBytes && arrived - prefixBytes < chunk.readUInt32BE(this.#at + 1)
+    )
+  }
+
+  /** True when the message in progress has all the memory that it needs. */
+  get hasItsMemory(): boolean {
+    return this.#collected !== null && this.#collected.length >= this.#messageBytes
   }
 
   /** Where the next bytes of a large message belong, at most so many; null where they are to come as a chunk. */
@@ -90,9 +99,10 @@ export class MessageAssembler {
     return room < leastDirectBytes ? null : collected.subarray(from, from + room)
   }
 
-  /** Copies what was not read yet: the chunk is valid no longer. */
+  /** Copies what was not read yet, unless it lies in its place: the chunk is valid no longer. */
   keepRest(): void {
     if (this.#chunk === null) return
+    if (this.#collected !== null && isInPlace(this.#chunk, this.#collected, this.#collectedLength)) return
     this.#chunk = Buffer.from(this.#chunk.subarray(this.#at))
     this.#at = 0
   }
