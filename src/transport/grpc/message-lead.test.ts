@@ -40,3 +40,9 @@ test('bytes that are no message of Protocol Buffers have no lead, and end', () =
   for (const bytes of [[], [0x3a], [0x3a, 0x80], [0x0b, 1, 2], Array<number>(40).fill(0xff)])
     assert.equal(leadOf(Buffer.from(bytes)), 0)
 })
+
+test('a message of very many small fields is looked at only where it begins', () => {
+  const many = Buffer.alloc(4096, Buffer.of(0x08, 0))
+  assert.equal(leadOf(Buffer.concat([many, Buffer.of(0x3a, 0xff, 0xff, 0x03)])), 0)
+  assert.equal(leadOf(Buffer.concat([many.subarray(8), Buffer.of(0x3a, 0xff, 0xff, 0x03)])), 4)
+})

@@ -4,33 +4,38 @@
 /** What the widest data type and vector instructions want. */
 const alignment = 64
 
+/** So much of a message is looked at: names, shapes and parameters before the tensor. A message may have millions of small fields. */
+const lookedAtBytes = 4096
+
 /**
- * `head` is the beginning of a message of Protocol Buffers. The first field that goes on beyond it is taken for the tensor; 0 where there
- * is none, or where the bytes are something else.
+ * `bytes` is the beginning of a message of Protocol Buffers. The first field that goes on beyond what is looked at is taken for the tensor; 0
+ * where there is none, or where the bytes are something else.
  */
-export function leadOf(head: Buffer): number {
-  let at = 0
-  while (at < head.length) {
-    const tag = readVarint(head, at)
-    if (tag === null) return 0
-    const wireType = tag.value % 8
-    const body = wireType === lengthDelimited ? readVarint(head, tag.end) : null
-    if (wireType === lengthDelimited) {
-      if (body === null) return 0
-      if (body.end + body.value > head.length) return (alignment - (body.end % alignment)) % alignment
-      at = body.end + body.value
-    } else {
-      const end = wireType === varint ? (readVarint(head, tag.end)?.end ?? 0) : tag.end + (fixedBytes[wireType] ?? 0)
-      if (end <= tag.end) return 0
-      at = end
-    }
+export function leadOf(bytes: Buffer): number {
+  const head = bytes.subarray(0, lookedAtBytes)
+  for (let at = 0; at < head.length;) {
+    const field = fieldAt(head, at)
+    if (field === null) return 0
+    if (field.end > head.length) return (alignment - (field.start % alignment)) % alignment
+    at = field.end
   }
   return 0
 }
 
-const varint = 0
 const lengthDelimited = 2
 const fixedBytes: Readonly<Record<number, number>> = { 1: 8, 5: 4 }
+
+/** Where the value of the field begins and ends; null where that cannot be known. */
+function fieldAt(head: Buffer, at: number): { readonly start: number; readonly end: number } | null {
+  const tag = readVarint(head, at)
+  if (tag === null) return null
+  const wireType = tag.value % 8
+  const fixed = fixedBytes[wireType]
+  if (fixed !== undefined) return { start: tag.end, end: tag.end + fixed }
+  const number = wireType === 0 || wireType === lengthDelimited ? readVarint(head, tag.end) : null
+  if (number === null) return null
+  return { start: number.end, end: wireType === 0 ? number.end : number.end + number.value }
+}
 
 function readVarint(bytes: Buffer, from: number): { readonly value: number; readonly end: number } | null {
   let value = 0

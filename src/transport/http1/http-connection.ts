@@ -249,7 +249,7 @@ export class HttpConnection implements RequestHost {
     const { parts, bodyBytes, release, opening } = response
     const isUsual = !closes && !head.isHttp10 && head.method !== 'HEAD'
     if (isUsual && response.isRepeated) {
-      this.#socket.write((response.wire ??= wireOf(response, response.parts)))
+      this.#socket.write((response.wire ??= wireOf(response, parts)))
       return
     }
     if (isUsual && opening !== null && bodyBytes <= joinBytes) {
