@@ -180,6 +180,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'chat templates': [
     'frontends/openai/chat-templates.ts longestTemplate',
+    'frontends/openai/chat-templates.ts mostThreads',
     'frontends/openai/template-worker.ts longestPrompt',
   ],
   'answers of an upstream (backend `openai`)': [

@@ -53,22 +53,37 @@ test('a template that never ends, or takes all memory, hurts only its own reques
   const greedy =
     "{% set ns = namespace(a='xxxxxxxxxx') %}{% for i in range(60) %}{% set ns.a = ns.a ~ ns.a %}{% set ns.b = ns.a | upper %}{% endfor %}"
   const [first, second] = [render(chat(endless), strict), render(chat('{{ messages[0].content }}'), strict)]
+  assert.equal(await second, 'hi')
   clock.advanceMs(1500)
   await assert.rejects(first, { code: 'INTERNAL', message: /did not end within 1500 ms/ })
-  assert.equal(await second, 'hi')
   await assert.rejects(render(chat(greedy), strict))
   assert.equal(await render(chat('{{ messages[0].content }}'), strict), 'hi')
   strict.close()
 })
 
-test('more chats than may wait are refused', () => {
-  const strict = new ChatTemplates(
-    { clock: new ManualClock(), log: new MemoryLog() },
-    { timeoutMs: 1000, maxWaiting: 1, memoryMb: 32 },
-  )
+test('while the template of one model does not end, chats of another are rendered', async () => {
+  // The clock stands still, so no endless template is ever given up: each keeps its thread.
+  const strict = new ChatTemplates({ clock: new ManualClock(), log: new MemoryLog() })
+  const endless = (name: string): string =>
+    `${name}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}`
+  const ended: unknown[] = []
+  for (const name of ['a', 'a', 'a', 'a', 'b', 'c']) {
+    strict.render(chat(endless(name)), (error) => ended.push(error))
+  }
+  const others = ['{{ messages[0].content }}', '{{ messages[0].content }}!'].map((each) => render(chat(each), strict))
+  assert.deepEqual(await Promise.all(others), ['hi', 'hi!'])
+  assert.deepEqual(ended, [])
+  strict.close()
+  assert.equal(ended.length, 6)
+})
+
+test('more chats of one template than may wait are refused, and those of another are not', async () => {
+  const bounds = { timeoutMs: 1000, maxWaiting: 1, memoryMb: 32 }
+  const strict = new ChatTemplates({ clock: new ManualClock(), log: new MemoryLog() }, bounds)
   const ask = (): unknown => strict.render(chat('x'), () => undefined)
   ask()
   ask()
-  assert.throws(ask, { code: 'UNAVAILABLE', message: /1 chats wait for their templates/ })
+  assert.throws(ask, { code: 'UNAVAILABLE', message: /1 chats wait for the chat template of the model/ })
+  assert.equal(await render(chat('y'), strict), 'y')
   strict.close()
 })

@@ -1,4 +1,4 @@
-// The program of the thread that renders chat templates.
+// The program of a thread that renders chat templates.
 
 import { parentPort } from 'node:worker_threads'
 import { Template } from '@huggingface/jinja'
@@ -12,6 +12,8 @@ export type TemplateResult =
   | { readonly kind: 'refused'; readonly message: string }
   /** The template itself is wrong, or too much. */
   | { readonly kind: 'failed'; readonly message: string }
+  /** It did not end in time. The thread that waits for the answer says so. */
+  | { readonly kind: 'endless'; readonly message: string }
 
 const mostParsed = 16
 const longestPrompt = 16 * 1024 * 1024
