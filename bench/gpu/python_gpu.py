@@ -1,5 +1,6 @@
 """python3 bench/gpu/python_gpu.py: Python models that use an NVIDIA GPU, through the server: DLPack to and from torch tensors on the GPU, calls to an
-ONNX model with tensors of the GPU, FORCE_CPU_ONLY_INPUT_TENSORS, torch.compile, several instances. Needs what resnet50_onnx.py needs."""
+ONNX model with tensors of the GPU, FORCE_CPU_ONLY_INPUT_TENSORS, torch.compile, several instances, what tensors in CUDA shared memory
+take in place and through the host. Needs what resnet50_onnx.py needs."""
 import os
 import shutil
 import sys
@@ -17,7 +18,8 @@ from torch.utils.dlpack import from_dlpack, to_dlpack
 
 class TritonPythonModel:
     def initialize(self, args):
-        self.device = "cuda:%s" % args["model_instance_device_id"] if args["model_instance_kind"] == "GPU" else "cpu"
+        kind = args["model_instance_kind"]
+        self.device = "cpu" if kind == "CPU" else "cuda:%s" % args["model_instance_device_id"]
         self.model = torch.nn.Linear(64, 64, bias=False).to(self.device)
         torch.nn.init.eye_(self.model.weight)
         if args["model_name"].endswith("compiled"):
@@ -67,6 +69,7 @@ def make_repository(options, folder):
         "dlpack": (dlpack, tensors + group % (kind, 1) + forced % "no"),
         "dlpack_forced": (dlpack, tensors + group % (kind, 1) + forced % "yes"),
         "dlpack_twice": (dlpack, tensors + group % (kind, 2) + forced % "no"),
+        "dlpack_elsewhere": (dlpack, tensors + group % ("KIND_CPU" if options.cpu else "KIND_MODEL", 1)),
         "dlpack_compiled": (dlpack, tensors + group % (kind, 1)),
         "caller": (caller, 'backend: "python"\ninput { name: "IMAGE" data_type: TYPE_FP32 dims: [ -1, 3, %d, %d ] }\noutput { name: "SCORES" data_type: TYPE_FP32 dims: [ -1, 1000 ] }\n' % (options.size, options.size) + group % (kind, 1)),
     }
@@ -93,7 +96,7 @@ def ask(address, model, rows):
     return {"max_error": float(np.abs(answer.as_numpy("Y") - 2 * x).max()), "input_is_cpu": facts[0], "computed_on_gpu": facts[1]}
 
 
-def ask_on_gpu(address, model, rounds=1):
+def ask_on_gpu(address, model, rounds=1, rows=None):
     """The input lies in CUDA shared memory, and so does the place of the output. Each round has a region of its own."""
     import numpy as np
     import tritonclient.grpc as grpc
@@ -102,8 +105,7 @@ def ask_on_gpu(address, model, rounds=1):
     client = grpc.InferenceServerClient(address["grpc"])
     worst, facts, times = 0.0, set(), []
     for number in range(rounds):
-        rows = 1 + number % 5
-        x = np.random.default_rng(number).random((rows, 64)).astype(np.float32)
+        x = np.random.default_rng(number).random((rows or 1 + number % 5, 64)).astype(np.float32)
         region = cudashm.create_shared_memory_region("x", 256 + 2 * x.nbytes, 0)
         cudashm.set_shared_memory_region(region, [np.zeros(64, np.float32), x])
         client.register_cuda_shared_memory("x", cudashm.get_raw_handle(region), 0, 256 + 2 * x.nbytes)
@@ -181,6 +183,8 @@ def main():
             if not options.cpu:
                 for name in ("dlpack", "dlpack_forced", "dlpack_twice"):
                     report.step(name + " in CUDA shared memory", lambda name=name: ask_on_gpu(address, name, 20))
+                for name in ("dlpack", "dlpack_forced", "dlpack_elsewhere"):
+                    report.step(name + " with 16 MiB in CUDA shared memory", lambda name=name: ask_on_gpu(address, name, 12, 65536))
                 report.step("regions that come and go", lambda: memory_after(address, "dlpack", 300))
                 report.step("caller", lambda: call_with_gpu_tensors(options, address, model))
     finally:

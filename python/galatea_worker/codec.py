@@ -3,7 +3,8 @@ import json
 
 from . import frames
 from .errors import ErrorCode
-from .frames import DEVICE, DEVICE_REFERENCE, EXECUTED_HEAD, HEADER, INLINE, NAMED, NAME_LENGTH, PADDING, RESPONSE_HEAD, SHARED, TENSOR_BY_RANK, pad8
+from .frames import DEVICE, DEVICE_REFERENCE, EXECUTED_HEAD, HEADER, INLINE, NAMED, NAME_LENGTH, OUTPUT_PLACE, PADDING, RESPONSE_HEAD, SHARED
+from .frames import TENSOR_BY_RANK, pad8
 from .tensor import BYTES, Tensor
 
 _new_tensor = Tensor.__new__
@@ -41,6 +42,18 @@ def read_tensor(frame, offset, names, inputs):
     return tensor, offset
 
 
+def read_places(frame, offset, names):
+    """Where the client of a request wants outputs on a GPU, by their names; and where the next request starts."""
+    count = NAME_LENGTH.unpack_from(frame, offset)[0]
+    offset += 8
+    places = {}
+    for _ in range(count):
+        index, *place = OUTPUT_PLACE.unpack_from(frame, offset)
+        places[names[index]] = tuple(place)
+        offset += OUTPUT_PLACE.size
+    return places, offset
+
+
 class FrameWriter:
     """Collects the parts of one frame; inline tensor bytes come last, each at a multiple of 16."""
 
@@ -65,16 +78,20 @@ class FrameWriter:
         self.add(text)
         self.add(pad8(len(text)))
 
-    def add_tensor(self, tensor, index):
+    def add_tensor(self, tensor, index, place=None):
+        """`place`: a tensor on a GPU is copied there, and the frame does not hold it."""
         array = tensor._array
         code = tensor._code
         shape = tensor._shape
         rank = len(shape)
-        if array is None or code == BYTES:
-            array = tensor.raw()
-        size = array.nbytes
         parts = self._parts
-        if size > self._inline_limit and self._outputs is not None:
+        placed = None if place is None or tensor.is_cpu() else tensor.put(*place)
+        if placed is None and (array is None or code == BYTES):
+            array = tensor.raw()
+        size = array.nbytes if placed is None else placed
+        if placed is not None:
+            parts.append(TENSOR_BY_RANK[rank].pack(index, code, rank, DEVICE, 0, size, *shape))
+        elif size > self._inline_limit and self._outputs is not None:
             offset = self._outputs.store(tensor.raw() if array is tensor._array else array)
             self._stored.append(offset)
             self.stored_bytes += size
@@ -164,7 +181,7 @@ def _unknown_output(tensors, output_index):
     return None
 
 
-def write_response(writer, handle, response, requested, output_index, is_final, refuses_unknown=False):
+def write_response(writer, handle, response, requested, output_index, is_final, refuses_unknown=False, places=None):
     """Adds one response record; tensors nobody asked for are left out. Those that no configuration names are an error."""
     flags = frames.RESPONSE_FINAL if is_final else 0
     if response is None:
@@ -193,7 +210,7 @@ def write_response(writer, handle, response, requested, output_index, is_final, 
         flags |= frames.RESPONSE_PARAMETERS
     writer.add(RESPONSE_HEAD.pack(handle, len(tensors), flags, 0, len(text)))
     for tensor in tensors:
-        writer.add_tensor(tensor, output_index.get(tensor._name, NAMED))
+        writer.add_tensor(tensor, output_index.get(tensor._name, NAMED), places and places.get(tensor._name))
     if text:
         writer.add_text(text)
 

@@ -11,6 +11,7 @@ LIBRARY = "libcuda.so.1"
 LINGER_SECONDS = 2
 _LAZY_PEER_ACCESS = 1
 _ALREADY_MAPPED = 208
+_LEGACY_STREAM = 1
 
 
 class _Handle(ctypes.Structure):
@@ -73,6 +74,13 @@ class _Driver:
                 self._call("cuMemcpyDtoH_v2", target, ctypes.c_uint64(address), ctypes.c_size_t(size))
         return data
 
+    def copy(self, device_id, target, source, size):
+        """Behind all work of the legacy stream. Returns when the bytes are there."""
+        stream = ctypes.c_void_p(_LEGACY_STREAM)
+        with self._on(device_id):
+            self._call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(size), stream)
+            self._call("cuStreamSynchronize", stream)
+
 
 class _Opened:
     __slots__ = ("device_id", "address", "users", "unused_since")
@@ -97,6 +105,9 @@ class Lease:
 
     def fetch(self, size):
         return self._memory.driver.fetch(self.device_id, self.address, size)
+
+    def put(self, source, size):
+        self._memory.driver.copy(self.device_id, self.address, source, size)
 
     def __del__(self):
         self._memory.give_back(self._opened)

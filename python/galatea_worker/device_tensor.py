@@ -1,14 +1,16 @@
 """Tensors in the memory of a GPU: inputs that a client has left there, and what a model has made with DLPack."""
+import math
+
 from .device_memory import device_memory
-from .dlpack import consume, describe, export_address
+from .dlpack import address_of, consume, describe, export_address
 from .errors import TritonModelException
-from .tensor import BF16, Tensor
+from .tensor import BF16, DTYPES, Tensor
 
 _TO_NUMPY = "Tensor is stored in GPU and cannot be converted to NumPy."
 
 
 class DeviceTensor(Tensor):
-    """The bytes come to the host only when the server asks for them."""
+    """The bytes come to the host only when the server asks for them, and no client wants them on the GPU."""
 
     __slots__ = ("_lease", "_source")
 
@@ -38,6 +40,24 @@ class DeviceTensor(Tensor):
             array, is_bf16 = consume(self._source)
             return Tensor.from_raw(self._name, BF16 if is_bf16 else self._code, self._shape, array).raw()
         return memoryview(self._lease.fetch(self._size))
+
+    def put(self, room, handle, offset, device_id):
+        """Copies the bytes to where a client wants them, and says how many there are. None: they must go through the host, because
+        they are too many, lie on another GPU, or the memory of the client does not open here."""
+        size = math.prod(self._shape) * DTYPES[self._code].itemsize
+        if size == 0 or size > room or self.__dlpack_device__()[1] != device_id:
+            return None
+        try:
+            target = device_memory().lease(handle, device_id, offset)
+        except TritonModelException:
+            return None
+        if self._source is None:
+            target.put(self._lease.address, size)
+        else:
+            source, capsule = address_of(self._source)
+            target.put(source, size)
+            del capsule
+        return size
 
     def to_dlpack(self):
         if self._source is not None:

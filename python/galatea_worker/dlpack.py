@@ -141,6 +141,13 @@ def describe(source):
     return code, tuple(tensor.shape[: tensor.ndim])
 
 
+def address_of(source):
+    """Where the elements lie, and the capsule that keeps them there. The legacy stream comes behind the stream that computes them."""
+    capsule = source.__dlpack__(stream=1)
+    tensor = _tensor_of(capsule)
+    return tensor.data + tensor.byte_offset, capsule
+
+
 def consume(source):
     """The array behind a capsule or an object with __dlpack__, and whether it is bfloat16 (raw 16 bits then)."""
     if not _is_valid(source, _NAME):

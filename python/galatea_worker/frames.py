@@ -44,7 +44,7 @@ TIMED = 49  # the times of one request; sent by hosts of native backends only, a
 ACTIVITY = 50  # id: request; a time and a name for its trace
 
 # A request in EXECUTE: handle, correlation id, timeout in µs, flags, bytes of id, bytes of a textual correlation id,
-# inputs, requested outputs, bytes of the parameters' JSON. Its tensors follow, then the texts, then padding to 8.
+# inputs, requested outputs, bytes of the parameters' JSON. Its tensors follow, then the texts, then padding to 8, then OUTPUT_PLACEs.
 REQUEST = struct.Struct("<QQQIHHHHI")
 REQUEST_SEQUENCE_START = 1
 REQUEST_SEQUENCE_END = 2
@@ -52,6 +52,7 @@ REQUEST_TEXT_CORRELATION = 4
 REQUEST_ALL_OUTPUTS = 8
 REQUEST_IS_CANCELLED = 16
 REQUEST_TRACED = 32
+REQUEST_PLACED = 64
 
 # A response: handle, outputs, flags, error code, bytes of text (error message, or parameters as JSON).
 RESPONSE_HEAD = struct.Struct("<QHBBI")
@@ -67,8 +68,10 @@ TENSOR_HEAD = "<HBBIQQ"
 NAMED = 0xFFFF
 INLINE = 0
 SHARED = 1
-DEVICE = 2  # the frame holds where: the handle of the memory, the offset from what the handle opens, the GPU
+DEVICE = 2  # the frame holds where: the handle of the memory, the offset from what the handle opens, the GPU; an output: in its place
 DEVICE_REFERENCE = struct.Struct("<64sQQ")
+# Where a client wants an output on a GPU: index of the output, bytes there, and a reference. Their count (8 bytes) comes first.
+OUTPUT_PLACE = struct.Struct("<QQ64sQQ")
 
 TENSOR_BY_RANK = [struct.Struct("%s%dq" % (TENSOR_HEAD, rank)) for rank in range(33)]
 NAME_LENGTH = struct.Struct("<Q")

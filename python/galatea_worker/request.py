@@ -58,6 +58,7 @@ class InferenceRequest:
         "_sender",
         "_release_flags",
         "_bls_parameters",
+        "_places",
         "__weakref__",
     )
 
@@ -106,6 +107,7 @@ class InferenceRequest:
         self._priority = 0
         self._inputs = list(inputs)
         self._requested = list(requested_output_names)
+        self._places = None
         self._model_name = model_name
         self._model_version = model_version
         self._preferred_memory = preferred_memory

@@ -73,6 +73,7 @@ class InferenceResponseSender:
     def __init__(self, request):
         self._handle = request._handle
         self._requested = request._requested
+        self._places = request._places
         # None for a model that answers once.
         self._flow = context.flows.get(request._handle)
         self._count = 0
@@ -123,7 +124,9 @@ class InferenceResponseSender:
     def _write(self, response, is_final):
         writer = FrameWriter(frames.RESPONSE, 0, context.outputs, context.inline_limit)
         try:
-            write_response(writer, self._handle, response, self._requested, context.output_index, is_final, context.refuses_unknown)
+            write_response(
+                writer, self._handle, response, self._requested, context.output_index, is_final, context.refuses_unknown, self._places
+            )
         except BaseException:
             writer.discard()
             raise

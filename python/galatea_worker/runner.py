@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from . import bls, calls, flow, frames, heap
 from .arena import InputRegion, OutputRegion, SharedMemoryFull
 from .channel import Waiter
-from .codec import FrameWriter, executed_frame, read_tensor, write_response
+from .codec import FrameWriter, executed_frame, read_places, read_tensor, write_response
 from .context import context
 from .errors import exception_text
 from .frames import OFFSET, REQUEST, simple_frame
@@ -237,6 +237,9 @@ class Runner:
                 end = start + (frame[start - 2] | frame[start - 1] << 8)
                 request._trace = InferenceTrace(handle, frame[start:end].decode())
             offset = end + (-end & 7)
+            request._places = None
+            if flags & frames.REQUEST_PLACED:
+                request._places, offset = read_places(frame, offset, context.output_names)
             if flags & frames.REQUEST_IS_CANCELLED:
                 context.cancelled.add(handle)
             # For a request that is passed on to exec() as it came.
@@ -290,7 +293,9 @@ class Runner:
                     if sender._is_closed:
                         continue
                     sender._is_closed = True
-                write_response(writer, request._handle, response, request._requested, context.output_index, True, context.refuses_unknown)
+                write_response(
+                    writer, request._handle, response, request._requested, context.output_index, True, context.refuses_unknown, request._places
+                )
                 count += 1
         except BaseException:
             writer.discard()

@@ -22,6 +22,16 @@ class NoChannel:
     handlers = None
 
 
+class Placed(Tensor):
+    """Copied to where the client wants it."""
+
+    def is_cpu(self):
+        return False
+
+    def put(self, room, handle, offset, device_id):
+        return self._array.nbytes
+
+
 class NoDriver:
     def lease(self, handle, device_id, offset):
         return [handle.hex(), offset, device_id]
@@ -54,6 +64,7 @@ def requests_of(frame):
                 "id": request._request_id,
                 "parameters": request._parameters,
                 "requested": request._requested,
+                "places": request._places and {name: [room, handle.hex(), *where] for name, (room, handle, *where) in request._places.items()},
                 "trace": request._trace and request._trace.get_context(),
                 "isCancelled": request._handle in context.cancelled,
                 "inputs": [described(tensor) for tensor in request._inputs],
@@ -71,7 +82,9 @@ def executed():
     error = InferenceResponse(error=TritonError("no", TritonError.NOT_FOUND))
     write_response(writer, 10, error, ["X"], {"X": 0}, True)
     write_response(writer, 11, None, ["X"], {"X": 0}, True)
-    return writer.finish(3).hex()
+    placed = InferenceResponse([Placed("X", np.zeros(3, np.float32))])
+    write_response(writer, 12, placed, ["X"], {"X": 0}, True, False, {"X": (64, bytes(64), 0, 0)})
+    return writer.finish(4).hex()
 
 
 def structs():

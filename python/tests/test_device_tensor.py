@@ -116,6 +116,45 @@ class DeviceTensorTest(unittest.TestCase):
             read_tensor(frame_of(handles[0], 0, 0, (4,)), 16, ["X"], None)
         del kept
 
+    def test_an_output_is_put_where_the_client_wants_it(self):
+        array = np.arange(8, dtype=np.float32)
+        source, address = self.region(array)
+        target, place = self.region(np.zeros(16, np.float32))
+        of_client, _ = read_tensor(frame_of(source, 0, 0, (2, 4)), 16, ["Y"], None)
+        streams = []
+
+        class OfModel:
+            def __dlpack_device__(self):
+                return (2, 0)
+
+            def __dlpack__(self, stream=None):
+                streams.append(stream)
+                return dlpack.export_address(address, 0, 11, (2, 4), None)
+
+        contents = (ctypes.c_float * 16).from_address(place)
+        for tensor in (of_client, Tensor.from_dlpack("Y", OfModel())):
+            writer = FrameWriter(1, 0, None, 1 << 30)
+            writer.add_tensor(tensor, 0, (32, target, 16, 0))
+            fields = frames.TENSOR_BY_RANK[2].unpack_from(writer.finish(1), 16)
+            self.assertEqual(fields, (0, 11, 2, frames.DEVICE, 0, 32, 2, 4))
+            self.assertEqual(list(contents), [0] * 4 + list(range(8)) + [0] * 4)
+            ctypes.memset(place, 0, 64)
+        self.assertEqual(streams[-1], 1, "the copy waits for what the model computes")
+
+    def test_an_output_that_cannot_be_put_there_goes_through_the_host(self):
+        array = np.arange(4, dtype=np.float32)
+        tensor, _ = read_tensor(frame_of(self.region(array)[0], 0, 0, (4,)), 16, ["Y"], None)
+        target, _ = self.region(array)
+        for why, place in (("too small", (15, target, 0, 0)), ("another GPU", (16, target, 0, 1)), ("not to be opened", (16, bytes(64), 0, 0))):
+            with self.subTest(why):
+                writer = FrameWriter(1, 0, None, 1 << 30)
+                writer.add_tensor(tensor, frames.NAMED, place)
+                back, _ = read_tensor(bytearray(writer.finish(1)), 16, (), None)
+                np.testing.assert_array_equal(back.as_numpy(), array)
+        host = FrameWriter(1, 0, None, 1 << 30)
+        host.add_tensor(Tensor("Y", array), frames.NAMED, (16, target, 0, 0))
+        np.testing.assert_array_equal(read_tensor(bytearray(host.finish(1)), 16, (), None)[0].as_numpy(), array)
+
     def test_what_a_consumer_took_is_given_back_by_its_deleter(self):
         tensor, _ = read_tensor(frame_of(self.region(np.zeros(4, np.float32))[0], 0, 0, (4,)), 16, ["X"], None)
         capsule = tensor.to_dlpack()

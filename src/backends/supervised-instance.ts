@@ -49,6 +49,7 @@ type SupervisedInstanceOptions = {
   readonly onReadinessChange: () => void
   /** As that of an Instance. */
   readonly deviceId?: number | undefined
+  readonly hasHostInputs?: boolean
   /** As those of an InstanceSpec. */
   readonly cores?: readonly number[] | undefined
   /** The Worker is ended and replaced when an execution takes longer. 0: no limit. */
@@ -95,6 +96,7 @@ type State = 'STARTING' | 'READY' | 'WAITING' | 'CLOSED'
 export class SupervisedInstance implements Instance {
   readonly name: string
   readonly deviceId: number | undefined
+  readonly hasHostInputs: boolean
   readonly burden: Instance['burden']
   readonly #clock: Clock
   readonly #log: Log
@@ -120,6 +122,7 @@ export class SupervisedInstance implements Instance {
   private constructor(dependencies: { clock: Clock; log: Log }, options: SupervisedInstanceOptions) {
     this.name = options.name
     this.deviceId = options.deviceId
+    this.hasHostInputs = options.hasHostInputs === true
     this.burden = options.isShared === true ? (request) => this.#worker?.burden?.(request) ?? Infinity : undefined
     this.#clock = dependencies.clock
     this.#log = dependencies.log

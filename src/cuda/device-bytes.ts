@@ -23,10 +23,10 @@ export function deviceAddressOf(bytes: Uint8Array): number {
   return place === undefined ? 0 : place.address + bytes.byteOffset
 }
 
+export type DeviceReference = { readonly deviceId: number; readonly handle: Uint8Array; readonly offset: number }
+
 /** How another process finds bytes that lie on a GPU: `offset` counts from what the handle opens. Null for bytes of the host. */
-export function deviceReferenceOf(
-  bytes: Uint8Array,
-): { readonly deviceId: number; readonly handle: Uint8Array; readonly offset: number } | null {
+export function deviceReferenceOf(bytes: Uint8Array): DeviceReference | null {
   const { deviceId, handle } = places.get(bytes.buffer) ?? {}
   return deviceId === undefined || handle === undefined ? null : { deviceId, handle, offset: bytes.byteOffset }
 }

@@ -372,8 +372,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     this.readingChanged?.(true)
     // A trace shows tensors and a rollout copies them, so both need them in memory of the host.
     const isRead = this.#arrivedNs !== 0 || this.watch !== null
-    const deviceId = isRead ? null : (this.version.deviceMemory ?? null)
-    if (deviceId !== null) request.outputPlaces = regions.placesOn(deviceId)
+    const memory = isRead ? null : (this.version.deviceMemory ?? null)
+    if (memory !== null) request.outputPlaces = regions.placesOn(memory.deviceId)
     const onRead = (error: ServerError | null): void => {
       if (request.isCancelled) request.failCancelled()
       else if (error === null) this.#infer(request)
@@ -384,7 +384,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
       passedOn()
       this.readingChanged?.(false)
     }
-    regions.readInputs(request.inputs, onRead, deviceId)
+    regions.readInputs(request.inputs, onRead, memory?.hasInputs === true ? memory.deviceId : null)
   }
 
   #infer(request: InferenceRequest): void {

@@ -81,6 +81,8 @@ export interface Instance {
   withdraw?(): void
   /** The GPU in whose memory inputs and outputs may lie (`deviceAddressOf`); absent: in memory of the host only. */
   readonly deviceId?: number | undefined
+  /** Only outputs may lie there: the Instance wants its inputs in memory of the host. Absent: inputs may, too. */
+  readonly hasHostInputs?: boolean
   /** When the Instance has answered a request without an error, it does not look at the inputs any more. Absent: it may. */
   readonly isDoneOnAnswer?: boolean
   /** How often the Worker of the Instance was started again; absent: the Instance has no Worker. */

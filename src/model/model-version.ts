@@ -8,6 +8,9 @@ import type { ModelKey } from './model-key.ts'
 /** LOADING → READY → UNLOADING → UNAVAILABLE; LOADING → UNAVAILABLE when loading fails. */
 export type ModelVersionState = 'LOADING' | 'READY' | 'UNLOADING' | 'UNAVAILABLE'
 
+/** The GPU in whose memory outputs may lie, and inputs if `hasInputs`. */
+export type DeviceMemory = { readonly deviceId: number; readonly hasInputs: boolean }
+
 /** One numbered version of a model, as front ends see it. */
 export interface ModelVersion {
   /** The key of the model. */
@@ -17,8 +20,8 @@ export interface ModelVersion {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly state: ModelVersionState
-  /** The GPU in whose memory inputs and outputs of a request may lie; absent or null: in memory of the host only. */
-  readonly deviceMemory?: number | null
+  /** The GPU in whose memory tensors of a request may lie; absent or null: in memory of the host only. */
+  readonly deviceMemory?: DeviceMemory | null
   /** When a request is answered without an error, nobody looks at its inputs any more. Absent: somebody may. */
   readonly isDoneOnAnswer?: boolean
   /** Of a language model that is in memory; absent or null: the model is none, or sleeps. */

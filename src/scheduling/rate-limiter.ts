@@ -176,6 +176,14 @@ export class LimitedInstance implements Instance {
     return this.#inner.burden
   }
 
+  get deviceId(): number | undefined {
+    return this.#inner.deviceId
+  }
+
+  get hasHostInputs(): boolean {
+    return this.#inner.hasHostInputs === true
+  }
+
   claim(): boolean {
     // An instance that runs cannot begin again, and must not wait in line, where others would make room for it.
     return !this.#isRunning && this.#limiter.mayRun(this)

@@ -14,7 +14,7 @@ import { configMessage, emptyModelConfig } from '../../src/config/model-config.t
 import { enumTypes } from '../../src/config/model-config-schema.ts'
 import { ModelSignature } from '../../src/config/model-signature.ts'
 import { InferenceRequest } from '../../src/model/inference-request.ts'
-import { deviceBytes } from '../../src/cuda/device-bytes.ts'
+import { deviceAddressOf, deviceBytes } from '../../src/cuda/device-bytes.ts'
 import { Tensor } from '../../src/tensor/tensor.ts'
 import { configDataType, dataTypeCode, dataTypes } from '../../src/tensor/data-type.ts'
 import { numbersOf, tensorOfNumbers, tensorOfStrings } from '../../src/tensor/typed-values.ts'
@@ -68,6 +68,8 @@ const requests = [
     sink: () => undefined,
   }),
 ]
+const regionBytes = deviceBytes(3, 8192, 256, new Uint8Array(64).fill(0xcd))
+;(requests[0] as InferenceRequest).outputPlaces = new Map([['Y', regionBytes.subarray(32, 96)]])
 const { frame } = encodeExecute(21, requests, 40, signatureOf(['A', 'B'], ['X', 'Y']), null, true)
 
 const { stdout, stderr } = spawnSync(testPython(), ['-B', '-m', 'tests.report_frames'], {
@@ -146,6 +148,7 @@ test('Python reads the requests that the server writes', () => {
         id: 'identity',
         parameters: '{"limit":3,"flag":true}',
         requested: ['Y'],
+        places: { Y: [64, 'cd'.repeat(64), 32, 3] },
         trace: null,
         isCancelled: false,
         inputs: [
@@ -161,6 +164,7 @@ test('Python reads the requests that the server writes', () => {
         id: '',
         parameters: '{}',
         requested: ['X', 'Y'],
+        places: null,
         trace: null,
         isCancelled: false,
         inputs: [
@@ -180,10 +184,19 @@ test('the server reads the responses that Python writes', () => {
     written.readUInt16LE(6),
     frames.readUint64(written, 8),
   ]
-  assert.deepEqual(head, [written.length, frames.fromWorker.executed, 3, 7])
+  assert.deepEqual(head, [written.length, frames.fromWorker.executed, 4, 7])
   assert.equal(frames.readUint64(written, frames.headerBytes), 12345)
   const reader = new TensorRecordReader(null, ['X', 'Y'])
-  const read = (start: number): ReturnType<typeof readResponse> => readResponse(written, start, reader, () => undefined)
+  const place = regionBytes.subarray(64)
+  let places: ReadonlyMap<string, Uint8Array> | null = new Map([['X', place]])
+  const read = (start: number): ReturnType<typeof readResponse> =>
+    readResponse(
+      written,
+      start,
+      reader,
+      () => undefined,
+      (handle) => (handle === 12 ? places : null),
+    )
 
   const answer = read(frames.headerBytes + frames.executionTimeBytes)
   const outputs = answer.response.outputs.map((output) => [
@@ -208,4 +221,11 @@ test('the server reads the responses that Python writes', () => {
 
   const flag = read(failure.end)
   assert.deepEqual([flag.handle, flag.response.isFlagOnly, flag.response.isFinal], [11, true, true])
+
+  const [placed] = read(flag.end).response.outputs
+  assert.deepEqual([placed?.name, placed?.shape, placed?.bytes.length], ['X', [3], 12])
+  assert.equal(deviceAddressOf(placed?.bytes ?? new Uint8Array()), 8192 + 64)
+  for (places of [null, new Map([['X', place.subarray(0, 11)]])]) {
+    assert.throws(() => read(flag.end), /on a GPU where nobody wants it/)
+  }
 })

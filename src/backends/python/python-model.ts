@@ -65,18 +65,14 @@ export class PythonModel implements LoadedModel {
       launch: (events) => this.#launch(spec, events),
       onReadinessChange: spec.onReadinessChange,
       cores: spec.cores,
-      deviceId: this.#readsDevices(spec) ? spec.deviceId : undefined,
+      deviceId: spec.kind === 'KIND_GPU' ? spec.deviceId : undefined,
+      hasHostInputs: readParameter(this.#source.config, 'FORCE_CPU_ONLY_INPUT_TENSORS') !== 'no',
       maxExecutionMs: this.#maxExecutionMs,
       tritonDeathText: (reason) =>
         reason.startsWith(overdueStart)
           ? `Failed to process the request(s) for model '${spec.name}', message: ${reason}`
           : `Stub process '${spec.name}' is not healthy.`,
     })
-  }
-
-  /** As with Triton, a model says that it takes inputs from the memory of its GPU. */
-  #readsDevices({ kind }: InstanceSpec): boolean {
-    return kind === 'KIND_GPU' && readParameter(this.#source.config, 'FORCE_CPU_ONLY_INPUT_TENSORS') === 'no'
   }
 
   async close(): Promise<void> {
@@ -97,7 +93,7 @@ export class PythonModel implements LoadedModel {
       signature,
       stopGraceMs,
       isAlone: isOnlyInstance(config),
-      readsDevices: this.#readsDevices(spec),
+      opensDevices: spec.kind === 'KIND_GPU',
     }
     // The worker is made before initialize, which may already call the server: metrics, readiness of other models.
     const worker = new ProcessWorker(this.#dependencies, settings, link, events)

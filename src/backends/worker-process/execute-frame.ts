@@ -1,6 +1,7 @@
 // HOT: a Batch as one frame. Small tensors are copied into it, large ones into shared memory; one allocation.
 
 import { ServerError } from '../../base/server-error.ts'
+import { deviceReferenceOf } from '../../cuda/device-bytes.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { Parameters } from '../../model/parameters.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
@@ -10,13 +11,14 @@ import {
   align16,
   headerBytes,
   named,
+  outputPlaceBytes,
   requestFlags,
   requestHeadBytes,
   toWorker,
   writeHeader,
   writeUint64,
 } from './frames.ts'
-import { frameBytes, recordBytes, TensorRecordWriter } from './tensor-records.ts'
+import { frameBytes, recordBytes, TensorRecordWriter, writeReference } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
 const frameLimitBytes = 0x7fff_fff0
@@ -33,8 +35,10 @@ export function encodeExecute(
   firstHandle: number,
   signature: ModelSignature,
   regions: TensorRegions | null,
-  readsDevices = false,
+  opensDevices = false,
 ): ExecuteFrame {
+  // The answers of a decoupled model come one after the other, and each must be read before the next one is written.
+  const hasPlaces = opensDevices && !signature.isDecoupled
   let headBytes = headerBytes
   let dataBytes = 0
   const parameterTexts: string[] = []
@@ -42,7 +46,8 @@ export function encodeExecute(
     const parameters = request.parameters.size === 0 ? '' : parametersJson(request.parameters)
     parameterTexts.push(parameters)
     headBytes += requestBytes(request, parameters, signature)
-    for (const tensor of request.inputs) dataBytes += frameBytes(tensor, regions, readsDevices)
+    if (hasPlaces) headBytes += placesBytes(request)
+    for (const tensor of request.inputs) dataBytes += frameBytes(tensor, regions, opensDevices)
   }
   const total = align16(align16(headBytes) + dataBytes)
   if (total > frameLimitBytes) {
@@ -50,12 +55,14 @@ export function encodeExecute(
   }
   const frame = Buffer.allocUnsafe(total)
   writeHeader(frame, toWorker.execute, requests.length, batchId)
-  const writer = new TensorRecordWriter(frame, align16(headBytes), regions, readsDevices)
+  const writer = new TensorRecordWriter(frame, align16(headBytes), regions, opensDevices)
   try {
     let offset = headerBytes
     for (let i = 0; i < requests.length; i++) {
       const request = requests[i] as InferenceRequest
-      offset = writeRequest(frame, offset, request, firstHandle + i, parameterTexts[i] as string, signature, writer)
+      const start = offset
+      offset = writeRequest(frame, start, request, firstHandle + i, parameterTexts[i] as string, signature, writer)
+      if (hasPlaces) offset = writePlaces(frame, start, offset, request, signature)
     }
   } catch (reason) {
     for (const block of writer.stored) regions?.freeInput(block)
@@ -124,6 +131,33 @@ function writeRequest(
   frame.writeUInt16LE(textBytes, start + 30)
   frame.writeUInt32LE(parameterBytes, start + 36)
   return align8(offset)
+}
+
+const placesBytes = ({ outputPlaces }: InferenceRequest): number =>
+  outputPlaces === null ? 0 : 8 + outputPlaces.size * outputPlaceBytes
+
+/** Behind the request: where its client wants outputs on a GPU. */
+function writePlaces(
+  frame: Buffer,
+  start: number,
+  end: number,
+  { outputPlaces }: InferenceRequest,
+  signature: ModelSignature,
+): number {
+  if (outputPlaces === null) return end
+  let offset = end + 8
+  for (const [name, bytes] of outputPlaces) {
+    const reference = deviceReferenceOf(bytes)
+    const index = signature.outputByName.get(name)?.index
+    if (reference === null || index === undefined) continue
+    writeUint64(frame, index, offset)
+    writeUint64(frame, bytes.length, offset + 8)
+    writeReference(frame, reference, offset + 16)
+    offset += outputPlaceBytes
+  }
+  writeUint64(frame, (offset - end - 8) / outputPlaceBytes, end)
+  frame.writeUInt32LE(frame.readUInt32LE(start + 24) | requestFlags.placed, start + 24)
+  return offset
 }
 
 /** Node takes long for a bigint, and nearly all of these are 0. */

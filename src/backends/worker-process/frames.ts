@@ -59,6 +59,7 @@ export const requestFlags = {
   allOutputs: 8,
   isCancelled: 16,
   traced: 32,
+  placed: 64,
 } as const
 export const responseHeadBytes = 16
 export const responseFlags = { final: 1, error: 2, parameters: 4, flagOnly: 8 } as const
@@ -71,6 +72,8 @@ export const shared = 1
 export const device = 2
 export const deviceHandleBytes = 64
 export const deviceReferenceBytes = deviceHandleBytes + 16
+/** Where a client wants an output on a GPU: the index of the output, the bytes there, and a reference. A count stands before them. */
+export const outputPlaceBytes = 16 + deviceReferenceBytes
 /** The head of a model's own call: bytes of JSON, flags. */
 export const blsHeadBytes = 8
 export const blsFlags = { decoupled: 1 } as const

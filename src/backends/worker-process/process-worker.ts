@@ -48,8 +48,8 @@ type ProcessWorkerSettings = {
   readonly stopGraceMs: number
   /** True when every batch of the model comes to this worker. Inputs prepared for one worker are useless to another. */
   readonly isAlone: boolean
-  /** The worker opens inputs in memory of a GPU by itself; absent: inputs lie in memory of the host. */
-  readonly readsDevices?: boolean
+  /** The worker opens memory of a GPU by itself, for inputs and for outputs; absent: both lie in memory of the host. */
+  readonly opensDevices?: boolean
 }
 
 type HeldBatch = {
@@ -207,7 +207,7 @@ export class ProcessWorker implements Worker {
       firstHandle,
       this.#settings.signature,
       regions,
-      this.#settings.readsDevices,
+      this.#settings.opensDevices,
     )
     this.#nextBatch++
     this.#nextHandle += requests.length
@@ -446,10 +446,13 @@ export class ProcessWorker implements Worker {
     this.#finishHead(head)
   }
 
+  readonly #placesOf = (handle: number): InferenceRequest['outputPlaces'] =>
+    this.#open.get(handle)?.outputPlaces ?? null
+
   #onResponses(frame: Buffer, offset: number, count: number): void {
     const startNs = this.#clock.nowNs()
     for (let i = 0; i < count; i++) {
-      const record = readResponse(frame, offset, this.#reader, this.#free)
+      const record = readResponse(frame, offset, this.#reader, this.#free, this.#placesOf)
       offset = record.end
       const request = this.#open.get(record.handle)
       // The server has ended the request meanwhile. A second answer is dropped.

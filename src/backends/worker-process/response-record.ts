@@ -20,14 +20,16 @@ import type { TensorRegions } from './tensor-regions.ts'
 
 export type ResponseRecord = { readonly handle: number; readonly response: InferenceResponse; readonly end: number }
 
-/** `free` gets the blocks of the output region once the response is released. */
+/** `free` gets the blocks of the output region once the response is released. `placesOf`: where the request wants outputs on a GPU. */
 export function readResponse(
   frame: Buffer,
   start: number,
   reader: TensorRecordReader,
   free: (blocks: readonly number[]) => void,
+  placesOf: (handle: number) => ReadonlyMap<string, Uint8Array> | null = noPlaces,
 ): ResponseRecord {
   const handle = readUint64(frame, start)
+  const places = placesOf(handle)
   const outputCount = frame.readUInt16LE(start + 8)
   const flags = frame[start + 10] as number
   const textBytes = frame.readUInt32LE(start + 12)
@@ -36,7 +38,7 @@ export function readResponse(
   const outputs = []
   reader.blocks = null
   for (let i = 0; i < outputCount; i++) {
-    outputs.push(reader.read(frame, offset))
+    outputs.push(reader.read(frame, offset, places))
     offset = reader.end
   }
   const blocks = reader.blocks as number[] | null
@@ -51,6 +53,8 @@ export function readResponse(
   const release = blocks === null ? null : () => free(blocks)
   return { handle, response: InferenceResponse.of(outputs, { parameters, isFinal, release }), end }
 }
+
+const noPlaces = (): null => null
 
 /** An answer to a call that the model made. Its outputs are copied, so the response may be released afterwards. */
 export function encodeBlsResponse(

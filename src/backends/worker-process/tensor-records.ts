@@ -3,7 +3,7 @@
 import { specimens } from '../../base/specimens.ts'
 import { dataTypeCode, dataTypeOfCode } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { deviceReferenceOf } from '../../cuda/device-bytes.ts'
+import { deviceReferenceOf, type DeviceReference } from '../../cuda/device-bytes.ts'
 import {
   align8,
   align16,
@@ -26,9 +26,9 @@ export const recordBytes = (tensor: Tensor, isNamed: boolean): number =>
 export const isInline = (tensor: Tensor, regions: TensorRegions | null): boolean =>
   regions === null || tensor.bytes.length <= regions.limits.inlineBytes
 
-/** What the frame holds of the tensor behind its records. `readsDevices`: the worker opens memory of a GPU by itself. */
-export function frameBytes(tensor: Tensor, regions: TensorRegions | null, readsDevices: boolean): number {
-  if (readsDevices && deviceReferenceOf(tensor.bytes) !== null) return deviceReferenceBytes
+/** What the frame holds of the tensor behind its records. `opensDevices`: the worker opens memory of a GPU by itself. */
+export function frameBytes(tensor: Tensor, regions: TensorRegions | null, opensDevices: boolean): number {
+  if (opensDevices && deviceReferenceOf(tensor.bytes) !== null) return deviceReferenceBytes
   return isInline(tensor, regions) ? align16(tensor.bytes.length) : 0
 }
 
@@ -36,16 +36,16 @@ export function frameBytes(tensor: Tensor, regions: TensorRegions | null, readsD
 export class TensorRecordWriter {
   readonly #frame: Buffer
   readonly #regions: TensorRegions | null
-  readonly #readsDevices: boolean
+  readonly #opensDevices: boolean
   /** Blocks taken for this frame, given back when it is not sent after all. */
   readonly stored: number[] = []
   #dataOffset: number
 
   /** `dataOffset`: where the inline bytes start. */
-  constructor(frame: Buffer, dataOffset: number, regions: TensorRegions | null, readsDevices = false) {
+  constructor(frame: Buffer, dataOffset: number, regions: TensorRegions | null, opensDevices = false) {
     this.#frame = frame
     this.#regions = regions
-    this.#readsDevices = readsDevices
+    this.#opensDevices = opensDevices
     this.#dataOffset = dataOffset
   }
 
@@ -56,7 +56,7 @@ export class TensorRecordWriter {
     frame.writeUInt16LE(index, offset)
     frame[offset + 2] = dataTypeCode[tensor.dataType]
     frame[offset + 3] = shape.length
-    if (this.#readsDevices && this.#refer(bytes, offset)) {
+    if (this.#opensDevices && this.#refer(bytes, offset)) {
       // The worker reads the tensor where it lies.
     } else if (isInline(tensor, this.#regions)) {
       frame.writeUInt32LE(inline, offset + 4)
@@ -90,12 +90,16 @@ export class TensorRecordWriter {
     this.#dataOffset = align16(this.#dataOffset)
     frame.writeUInt32LE(device, offset + 4)
     writeUint64(frame, this.#dataOffset, offset + 8)
-    frame.set(reference.handle, this.#dataOffset)
-    writeUint64(frame, reference.offset, this.#dataOffset + deviceHandleBytes)
-    writeUint64(frame, reference.deviceId, this.#dataOffset + deviceHandleBytes + 8)
+    writeReference(frame, reference, this.#dataOffset)
     this.#dataOffset += deviceReferenceBytes
     return true
   }
+}
+
+export function writeReference(frame: Buffer, { handle, offset, deviceId }: DeviceReference, at: number): void {
+  frame.set(handle, at)
+  writeUint64(frame, offset, at + deviceHandleBytes)
+  writeUint64(frame, deviceId, at + deviceHandleBytes + 8)
 }
 
 export class TensorRecordReader {
@@ -111,7 +115,8 @@ export class TensorRecordReader {
     this.#names = names
   }
 
-  read(frame: Buffer, offset: number): Tensor {
+  /** `places`: where the worker may have put outputs on a GPU by itself. */
+  read(frame: Buffer, offset: number, places: ReadonlyMap<string, Uint8Array> | null = null): Tensor {
     const index = frame.readUInt16LE(offset)
     const code = frame[offset + 2] as number
     const rank = frame[offset + 3] as number
@@ -133,6 +138,11 @@ export class TensorRecordReader {
     if (place === inline) {
       if (start + size > frame.length) throw new Error('a tensor lies outside of its frame')
       return new Tensor(name, dataType, shape, frame.subarray(start, start + size))
+    }
+    if (place === device) {
+      const bytes = places?.get(name)
+      if (bytes === undefined || size > bytes.length) throw new Error('a tensor lies on a GPU where nobody wants it')
+      return new Tensor(name, dataType, shape, bytes.subarray(0, size))
     }
     if (this.#regions === null) throw new Error('a tensor lies in shared memory, which is not in use')
     const bytes = this.#regions.viewOutput(start, size)

@@ -1,12 +1,13 @@
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 import type { Instance } from '../../model/backend.ts'
+import type { DeviceMemory } from '../../model/model-version.ts'
 
 /**
- * The GPU on which all Instances read inputs where they lie; null: there is none, or somebody between the client and the
+ * The GPU on which all Instances leave tensors where they lie; null: there is none, or somebody between the client and the
  * Instances looks at the bytes of tensors, and must find them in memory of the host.
  */
-export function deviceMemoryOf(config: ModelConfig, instances: readonly Instance[]): number | null {
+export function deviceMemoryOf(config: ModelConfig, instances: readonly Instance[]): DeviceMemory | null {
   const deviceId = instances[0]?.deviceId
   if (deviceId === undefined || instances.some((instance) => instance.deviceId !== deviceId)) return null
   const isRead =
@@ -15,7 +16,8 @@ export function deviceMemoryOf(config: ModelConfig, instances: readonly Instance
     config.output.some(({ labelFilename }) => labelFilename !== '') ||
     readParameter(config, 'single_flight') !== null ||
     readParameter(config, 'pad_inputs') !== null
-  return isRead ? null : deviceId
+  if (isRead) return null
+  return { deviceId, hasInputs: instances.every(({ hasHostInputs = false }) => !hasHostInputs) }
 }
 
 /** Whether neither the Instances nor anybody between the client and them looks at inputs behind the answer. */

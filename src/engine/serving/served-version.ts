@@ -14,7 +14,7 @@ import type { ModelSignature } from '../../config/model-signature.ts'
 import type { ModelStatistics } from '../../model/model-statistics.ts'
 import type { VersionContent } from '../../model/registered-model.ts'
 import type { QueueDoor, QueueReport } from '../../model/queue-report.ts'
-import type { ModelVersion, ModelVersionState } from '../../model/model-version.ts'
+import type { DeviceMemory, ModelVersion, ModelVersionState } from '../../model/model-version.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { reshapeOutputs } from '../../model/reshape.ts'
 import type { Scheduler } from '../../model/scheduler.ts'
@@ -115,7 +115,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     return this.#requireParts().signature
   }
 
-  get deviceMemory(): number | null {
+  get deviceMemory(): DeviceMemory | null {
     const parts = this.#parts
     return parts === null || parts.instances === null ? null : deviceMemoryOf(parts.config, parts.instances.instances)
   }
