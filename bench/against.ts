@@ -1,4 +1,4 @@
-// This checkout against another one, as one of the commit before: `node bench/against.ts ../other-checkout [--rounds N] [--only WORD]`.
+// This checkout against another one, as one of the commit before: `npx node bench/against.ts ../other-checkout [--rounds N] [--only WORD]`.
 // Fresh pairs of servers, in alternation: two processes of the same program differ by the luck of where their code lies.
 // The figures are CPU per inference, memory after the load and the time of the start, as ratios of ours to theirs.
 

@@ -1,4 +1,4 @@
-// Draws the figures of docs/guide from a run on this machine: `node bench/draw-figures.ts`, or with the names of some.
+// Draws the figures of docs/guide from a run on this machine: `npx node bench/draw-figures.ts`, or with the names of some.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, cpus, tmpdir } from 'node:os'

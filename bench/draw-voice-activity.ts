@@ -1,5 +1,5 @@
 // Draws docs/guide/figures/voice-activity.svg from a real run of examples/voice-activity:
-// node bench/draw-voice-activity.ts
+// npx node bench/draw-voice-activity.ts
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
@@ -43,6 +43,6 @@ const figure = lineChart({
     name,
     points: (heard[index] ?? []).map((probability, chunk) => [(chunk * 512) / 16_000, probability] as const),
   })),
-  note: 'Silero VAD v5, 32 ms per request, both sequences at the same time: node bench/draw-voice-activity.ts',
+  note: 'Silero VAD v5, 32 ms per request, both sequences at the same time: npx node bench/draw-voice-activity.ts',
 })
 writeFileSync(path.join(folder, 'voice-activity.svg'), figure)

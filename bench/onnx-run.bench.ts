@@ -1,5 +1,5 @@
 // One run of the add/sub model by each way there is, in one process and in turns, as ratios to the bare C call:
-//   node bench/onnx-run.bench.ts [--rounds 7] [--runs 20000]
+//   npx node bench/onnx-run.bench.ts [--rounds 7] [--runs 20000]
 
 import * as ort from 'onnxruntime-node'
 import path from 'node:path'

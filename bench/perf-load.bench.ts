@@ -1,6 +1,6 @@
 // What the load generator itself costs: `galatea perf`'s connections against servers that only answer with fixed bytes
 // (bench/trivial-responder.ts), beside node:http and node:http2 doing the same. CPU per request of the load's process is
-// the figure; a core makes a million divided by it. `node bench/perf-load.bench.ts [rounds]`, pinned where possible.
+// the figure; a core makes a million divided by it. `npx node bench/perf-load.bench.ts [rounds]`, pinned where possible.
 
 import { spawn } from 'node:child_process'
 import http from 'node:http'

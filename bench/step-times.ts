@@ -1,5 +1,5 @@
 // Where the time of a small inference goes: the server runs under V8's CPU profiler while it is loaded, and every sample of its main
-// thread is put down to the step of a request that it belongs to. `node bench/step-times.ts [seconds] [--write]` prints tables in
+// thread is put down to the step of a request that it belongs to. `npx node bench/step-times.ts [seconds] [--write]` prints tables in
 // Markdown, and puts them into docs/internals/performance.md. The profiler itself takes a part; shares are what counts, and the microseconds are those shares of
 // what an inference costs without it.
 

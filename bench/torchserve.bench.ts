@@ -1,4 +1,4 @@
-// Galatea beside the real TorchServe on the same archive, in turn: `node bench/torchserve.bench.ts <bin> [rounds] [seconds]`. <bin> is the
+// Galatea beside the real TorchServe on the same archive, in turn: `npx node bench/torchserve.bench.ts <bin> [rounds] [seconds]`. <bin> is the
 // folder of a virtual environment with `torchserve` and `torch`, where Java is installed. Prints CPU and p99 as shares of TorchServe's.
 
 import { spawn, type ChildProcess } from 'node:child_process'

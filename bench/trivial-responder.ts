@@ -1,5 +1,5 @@
 // Servers that do nothing but answer, to find out what the load generator itself can do: fixed bytes for every request,
-// over HTTP/1.1 and over HTTP/2 as gRPC uses it. `node bench/trivial-responder.ts http|grpc`.
+// over HTTP/1.1 and over HTTP/2 as gRPC uses it. `npx node bench/trivial-responder.ts http|grpc`.
 
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 

@@ -1,4 +1,4 @@
-// src/ → dist/: the JavaScript and the types that the package ships. `node scripts/build.ts [folder]`, dist when left out.
+// src/ → dist/: the JavaScript and the types that the package ships. `npx node scripts/build.ts [folder]`, dist when left out.
 //
 // The command is bundled on top of that, into dist/command: finding, reading and linking four hundred modules took more than
 // half of the time until a server was ready (bench/start.bench.ts). Threads and whoever imports the package use the modules.

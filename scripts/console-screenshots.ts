@@ -1,4 +1,4 @@
-// The pictures of docs/guide/console.md, taken from a real server by a real browser: `node scripts/console-screenshots.ts`.
+// The pictures of docs/guide/console.md, taken from a real server by a real browser: `npx node scripts/console-screenshots.ts`.
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'

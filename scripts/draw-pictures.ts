@@ -1,4 +1,4 @@
-// The pictures of boxes and arrows in docs/figures: `node scripts/draw-pictures.ts`. Each picture is a table of boxes, texts and arrows.
+// The pictures of boxes and arrows in docs/figures: `npx node scripts/draw-pictures.ts`. Each picture is a table of boxes, texts and arrows.
 
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'

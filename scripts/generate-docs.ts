@@ -1,5 +1,5 @@
 // Writes the documents that are made from tables in the source: docs/reference/flags.md, metrics.md, and the table of
-// parameters in config.md. `node scripts/generate-docs.ts`; test/docs.test.ts notices when somebody forgot.
+// parameters in config.md. `npx node scripts/generate-docs.ts`; test/docs.test.ts notices when somebody forgot.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'

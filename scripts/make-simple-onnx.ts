@@ -1,5 +1,5 @@
 // Writes examples/models/simple/1/model.onnx, Triton's classic add/sub of two INT32[16]:
-//   node scripts/make-simple-onnx.ts
+//   npx node scripts/make-simple-onnx.ts
 // The encoder has no time stamps or randomness in it, so the file comes out the same every time.
 
 import { mkdir, writeFile } from 'node:fs/promises'

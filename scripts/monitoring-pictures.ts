@@ -1,5 +1,5 @@
 // Draws the pictures of docs/guide/monitoring.md: a real server under a load that changes, watched by a real Prometheus,
-// and the queries of the Grafana dashboard asked of it. Run by hand: `node scripts/monitoring-pictures.ts`.
+// and the queries of the Grafana dashboard asked of it. Run by hand: `npx node scripts/monitoring-pictures.ts`.
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'

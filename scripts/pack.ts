@@ -7,7 +7,17 @@
 // takes it back.
 
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
@@ -103,6 +113,14 @@ function build(dist: string): void {
   if (status !== 0) throw new Error('the sources were not compiled')
 }
 
+/** The examples of a checkout import the client's source, which the package does not have. */
+function importTheClientByName(examples: string): void {
+  for (const file of globSync('*/*.ts', { cwd: examples })) {
+    const text = readFileSync(path.join(examples, file), 'utf8')
+    writeFileSync(path.join(examples, file), text.replace("'../../src/client/node.ts'", "'galatea/client'"))
+  }
+}
+
 function packAll(to: string, options: { isForRegistry: boolean; isForHere: boolean }): void {
   const manifest = readJson(path.join(root, 'package.json')) as RootManifest & { readonly files: readonly string[] }
   mkdirSync(to, { recursive: true })
@@ -111,6 +129,7 @@ function packAll(to: string, options: { isForRegistry: boolean; isForHere: boole
   for (const part of [...manifest.files, 'README.md', 'LICENSE'].filter((each) => each !== 'dist')) {
     cpSync(path.join(root, part), path.join(folder, part), { recursive: true })
   }
+  importTheClientByName(path.join(folder, 'examples'))
   write(folder, serverManifest(manifest, packCompanions(manifest, to, options)))
   packFolder(folder, to)
   packClient(manifest, path.join(folder, 'dist'), to)

@@ -2,7 +2,7 @@
 
 import { modelParameters, type ParameterRow } from '../src/config/model-parameters.ts'
 
-const start = '<!-- From src/config/model-parameters.ts: node scripts/generate-docs.ts -->\n\n'
+const start = '<!-- From src/config/model-parameters.ts: npx node scripts/generate-docs.ts -->\n\n'
 const end = '\n\n<!-- End of the table. -->'
 
 /** The page with its table as the source has it now. */

@@ -11,16 +11,16 @@ const root = path.join(import.meta.dirname, '..')
 const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
 
 test('docs/reference/flags.md says what the table of flags says', () => {
-  assert.equal(read('docs/reference/flags.md'), flagsDocument(), 'run: node scripts/generate-docs.ts')
+  assert.equal(read('docs/reference/flags.md'), flagsDocument(), 'run: npx node scripts/generate-docs.ts')
 })
 
 test('docs/reference/metrics.md says what the tables of metrics say', () => {
-  assert.equal(read('docs/reference/metrics.md'), metricsDocument(), 'run: node scripts/generate-docs.ts')
+  assert.equal(read('docs/reference/metrics.md'), metricsDocument(), 'run: npx node scripts/generate-docs.ts')
 })
 
 test('docs/reference/config.md says what the table of parameters says', () => {
   const page = read('docs/reference/config.md')
-  assert.equal(page, withParametersTable(page), 'run: node scripts/generate-docs.ts')
+  assert.equal(page, withParametersTable(page), 'run: npx node scripts/generate-docs.ts')
 })
 
 const pages = ['*.md', 'docs/**/*.md', 'examples/**/*.md', 'deploy/**/*.md']
@@ -36,14 +36,39 @@ test('links between documents lead somewhere', () => {
   assert.deepEqual(broken, [])
 })
 
-test('what README links to is in the package, so that its links work there too', () => {
+test('what the pages of the package link to is in the package, so that their links work there too', () => {
   const { files } = JSON.parse(read('package.json')) as { files: string[] }
-  const packed = [...files, 'LICENSE', 'README.md']
-  const missing = [...read('README.md').matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
-    .map((match) => match[1] ?? '')
-    .filter((link) => !/^[a-z]+:/.test(link))
-    .filter((link) => !packed.some((entry) => link === entry || link.startsWith(`${entry}/`)))
+  const packed = [...files, 'LICENSE', 'README.md', 'package.json']
+  const isPacked = (file: string): boolean => packed.some((entry) => file === entry || file.startsWith(`${entry}/`))
+  const missing = globSync(pages, { cwd: root })
+    .filter(isPacked)
+    .flatMap((file) =>
+      [...read(file).matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
+        .map((match) => match[1] ?? '')
+        .filter((link) => !/^[a-z]+:/.test(link))
+        .filter((link) => !isPacked(path.join(path.dirname(file), link)))
+        .map((link) => `${file}: ${link}`),
+    )
   assert.deepEqual(missing, [])
+})
+
+test('a command that runs a TypeScript file takes the Node of the project: the one on the path may be too old', () => {
+  const wrong = globSync([...pages, '{examples,bench,scripts,test,src}/**/*.{ts,sh}'], { cwd: root }).flatMap((file) =>
+    [
+      ...read(file).matchAll(/(?<!npx )\bnode (?:--test |--[a-z-]+=\S+ )*'?(?:bench|examples|scripts|src|test)\/\S*/g),
+    ].map(([command]) => `${file}: ${command}`),
+  )
+  assert.deepEqual(wrong, [])
+})
+
+test('a block that starts a server and then asks it says that this takes another terminal', () => {
+  const blocking = /^(?:npx )?galatea (?!.*&$)(?:serve |--)(?!.*another terminal).*\n(?:.*\n)*?curl /m
+  const wrong = globSync(pages, { cwd: root }).flatMap((file) =>
+    [...read(file).matchAll(/```(?:ba)?sh\n([\s\S]*?)```/g)]
+      .filter(([, block = '']) => blocking.test(block))
+      .map(([block]) => `${file}: ${block}`),
+  )
+  assert.deepEqual(wrong, [])
 })
 
 test('every piece of config.pbtxt in the documents can be read', () => {

@@ -1,4 +1,4 @@
-// Draws the figures of docs/internals/fleet-simulation.md and prints its tables: `node bench/fleet/draw-fleet.ts`. Virtual time: the machine does
+// Draws the figures of docs/internals/fleet-simulation.md and prints its tables: `npx node bench/fleet/draw-fleet.ts`. Virtual time: the machine does
 // not matter, and every run gives the same.
 
 import { writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ for (const name of ['slow servers', 'rolling update', 'zone loss', 'cold start']
     x: { label: 'servers', isLogarithmic: true },
     y: { label: 'p99, milliseconds', isLogarithmic: true },
     series,
-    note: 'node bench/fleet/draw-fleet.ts, virtual time',
+    note: 'npx node bench/fleet/draw-fleet.ts, virtual time',
   })
   writeFileSync(path.join(folder, file), chart)
 }

@@ -1,4 +1,4 @@
-// Which digit is in the picture? With nothing but fetch: node examples/clients/digits-client.ts [picture.png] [server]
+// Which digit is in the picture? With nothing but fetch: npx node examples/clients/digits-client.ts [picture.png] [server]
 
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'

@@ -1,5 +1,5 @@
 // Which digit is in the picture? With galatea/client, over HTTP and gRPC:
-// node examples/clients/digits-sdk.ts [picture.png] [http server] [gRPC server]
+// npx node examples/clients/digits-sdk.ts [picture.png] [http server] [gRPC server]
 
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'

@@ -1,4 +1,4 @@
-// Asks the service both ways and shows what each step took: node examples/customer-service/talk.ts [server]
+// Asks the service both ways and shows what each step took: npx node examples/customer-service/talk.ts [server]
 
 // In your own project: from 'galatea/client'
 import { createHttpClient } from '../../src/client/node.ts'

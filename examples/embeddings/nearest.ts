@@ -1,4 +1,4 @@
-// Which of some questions is nearest to yours: node examples/embeddings/nearest.ts "I forgot my password" [server]
+// Which of some questions is nearest to yours: npx node examples/embeddings/nearest.ts "I forgot my password" [server]
 
 // In your own project: from 'galatea/client'
 import { createHttpClient } from '../../src/client/node.ts'

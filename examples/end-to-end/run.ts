@@ -1,4 +1,4 @@
-// From training to dashboards in one go: node examples/end-to-end/run.ts [folder] [python]
+// From training to dashboards in one go: npx node examples/end-to-end/run.ts [folder] [python]
 //
 // train → export as FP32, FP16 and INT8 → init → check → serve → load → accuracy and perf → metrics → tune → dashboards
 

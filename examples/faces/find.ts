@@ -1,4 +1,4 @@
-// Finds the faces on a picture: node examples/faces/find.ts picture.jpg [server]
+// Finds the faces on a picture: npx node examples/faces/find.ts picture.jpg [server]
 
 import { readFile } from 'node:fs/promises'
 // In your own project: from 'galatea/client'

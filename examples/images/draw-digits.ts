@@ -1,4 +1,4 @@
-// Draws the sample images of this folder: `node examples/images/draw-digits.ts`. Each digit is a pen's way over the paper.
+// Draws the sample images of this folder: `npx node examples/images/draw-digits.ts`. Each digit is a pen's way over the paper.
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 // Talks to a language model and finds the text that is nearest to another one, by the OpenAI API:
-// node examples/llm/chat.ts "Why is the sky blue?"
+// npx node examples/llm/chat.ts "Why is the sky blue?"
 
 const base = process.env['GALATEA_URL'] ?? 'http://localhost:8000'
 

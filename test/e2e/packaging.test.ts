@@ -156,6 +156,15 @@ test('the installed package serves with npx galatea', async () => {
   await assertAnswers(await started.listening())
 })
 
+test('an example that was copied out of the installed package runs', async () => {
+  cpSync(path.join(installed, 'node_modules/galatea/examples'), path.join(installed, 'examples'), { recursive: true })
+  using started = new Started('npx', ['galatea', '--examples', ...anyPort], installed)
+  const url = await started.listening()
+  const grpc = /Started GRPCInferenceService at ([\d.:]+)/.exec(started.output)?.[1] ?? ''
+  const args = ['examples/clients/digits-sdk.ts', 'examples/images/three.png', url, grpc]
+  assert.match(run(process.execPath, args, installed), /three/)
+})
+
 /** What runs in threads and processes is found by where the module lies that starts it, and the command is bundled. */
 test('the installed package finds the programs of its threads and processes', async () => {
   const repository = path.join(folder, 'kinds')

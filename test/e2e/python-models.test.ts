@@ -481,7 +481,7 @@ test('response parameters keep their types', async () => {
   const speaking = await PythonModels.load({
     speaking: {
       code: textModel(
-        'def execute(self, requests):\n    return [pb_utils.InferenceResponse([], parameters={"a": 1, "b": 2.0, "c": "x", "d": True})]',
+        'def execute(self, requests):\n    return [pb_utils.InferenceResponse([], parameters={"a": 1, "b": 2.0, "c": "x", "d": True, "e": float("nan"), "f": -float("inf")})]',
       ),
       config: textConfig,
     },
@@ -495,6 +495,8 @@ test('response parameters keep their types', async () => {
         ['b', 2],
         ['c', 'x'],
         ['d', true],
+        ['e', NaN],
+        ['f', -Infinity],
       ],
     )
   } finally {

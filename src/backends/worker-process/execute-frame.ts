@@ -183,16 +183,28 @@ export function parametersJson(parameters: Parameters): string {
 function valueJson(value: string | bigint | boolean | number): string {
   if (typeof value === 'bigint') return String(value)
   if (typeof value !== 'number') return JSON.stringify(value)
-  if (!Number.isFinite(value)) return 'null'
+  if (Object.is(value, -0)) return '-0.0'
+  // NaN and infinities are written as Python writes them: `NaN`, `-Infinity`.
   return Number.isInteger(value) && Math.abs(value) < 1e21 ? value.toFixed(1) : String(value)
 }
 
 /** The reverse: a number written without point or exponent is an integer. */
 export function parseParameters(text: string): Parameters {
-  const parsed = JSON.parse(text, (_key, value: unknown, context?: { source?: string }) =>
-    typeof value === 'number' && context?.source !== undefined && /^-?\d+$/.test(context.source)
-      ? BigInt(context.source)
-      : value,
-  ) as Record<string, string | bigint | boolean | number>
+  const parsed = JSON.parse(finiteJson(text), (_key, value: unknown, context?: { source?: string }) => {
+    if (typeof value !== 'number' || context?.source === undefined) return value
+    if (context.source === nanSource) return NaN
+    return /^-?\d+$/.test(context.source) ? BigInt(context.source) : value
+  }) as Record<string, string | bigint | boolean | number>
   return new Map(Object.entries(parsed))
 }
+
+/** Nobody writes a number like that. */
+const nanSource = '-0e999'
+
+/** JSON has no NaN and no infinities, and Python writes them all the same. `1e999` is read as an infinity. */
+const finiteJson = (text: string): string =>
+  /NaN|Infinity/.test(text)
+    ? text.replaceAll(/"(?:[^"\\]|\\.)*"|NaN|Infinity/g, (token) =>
+        token === 'NaN' ? nanSource : token === 'Infinity' ? '1e999' : token,
+      )
+    : text

@@ -15,11 +15,14 @@ import {
 } from '../../protocol/repository-request.ts'
 import { encodeDetailedIndex } from '../../protocol/registry-json.ts'
 import { readDetailsQuery } from '../../protocol/registry-query.ts'
-import { emptyResponse, errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
-import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { largeRequestJsonBytes } from '../../ports/http/large-json.ts'
+
+/** Nothing to tell, and of the type that Triton gives it. */
+const done = (headers: readonly string[] = []): HttpResponse => new HttpResponse(200, jsonType, [], { headers })
 
 /** The model repository extension: the index of models, load and unload. */
 export class RepositoryEndpoints {
@@ -50,7 +53,7 @@ export class RepositoryEndpoints {
       this.#engine.requireExplicitControl()
       const origin = httpChangeOrigin(request, caller)
       const rollout = await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
-      return rollout === '' ? emptyResponse(200) : new HttpResponse(200, plainType, [], { headers: ['galatea-rollout', rollout] }) // prettier-ignore
+      return done(rollout === '' ? [] : ['galatea-rollout', rollout])
     })
 
   /** The body says whether dependents are unloaded too. Large bodies are ignored; Triton does not validate the body. */
@@ -61,7 +64,7 @@ export class RepositoryEndpoints {
       const unloadDependents = body.length <= largeRequestJsonBytes && readUnloadRequest(body)
       if (unloadDependents) requireRightForAll(caller, 'model-repository')
       await this.#engine.unload(name, unloadDependents, httpChangeOrigin(request, caller))
-      return emptyResponse(200)
+      return done()
     })
 
   readonly refuseNamedRepository = (request: HttpRequest): void =>

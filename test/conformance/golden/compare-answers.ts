@@ -78,9 +78,9 @@ function lenient(document: Document): Document {
   }
   const headers = document['headers'] as Record<string, string> | undefined
   if (headers === undefined) return document
-  const isPlainSuccess = document['status'] === 200 && document['body'] !== undefined && document['body'] !== ''
+  const isSuccess = document['status'] === 200
   const kept = Object.entries(headers).filter(
-    ([name]) => name !== 'transfer-encoding' && (isPlainSuccess || name !== 'content-type'),
+    ([name]) => name !== 'transfer-encoding' && (isSuccess || name !== 'content-type'),
   )
   return { ...document, headers: Object.fromEntries(kept) }
 }

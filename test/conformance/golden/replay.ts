@@ -1,5 +1,5 @@
 // Replays recorded cases of the real server against ours.
-//   node test/conformance/golden/replay.ts [--group infer-json]… [--case part-of-a-name] [--update-pending]
+//   npx node test/conformance/golden/replay.ts [--group infer-json]… [--case part-of-a-name] [--update-pending]
 // Prints a difference for each case that fails, then a table of groups.
 
 import { writeFileSync, readFileSync, existsSync } from 'node:fs'
