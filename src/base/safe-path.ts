@@ -36,7 +36,7 @@ async function realPathOrNull(path: string): Promise<string | null> {
     return await realpath(path)
   } catch (reason) {
     const code = (reason as NodeJS.ErrnoException).code
-    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG') return null
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG' || code === 'ELOOP') return null
     throw ServerError.from(reason, `cannot resolve '${path}': `)
   }
 }

@@ -62,14 +62,50 @@ test('a CloudEvent gets an event back, binary or structured', async () => {
     })
     return { status, body: JSON.parse(body.toString()) as Record<string, unknown> }
   }
+  assert.match(binary.headers['ce-time'] ?? '', /^\d{4}-\d\d-\d\dT/)
   const data = { instances: [[2]] }
   const { body } = await structured({ ...attributes, data })
   assert.deepEqual([body['specversion'], body['data']], ['1.0', { predictions: [[2]] }])
   const encoded = Buffer.from(JSON.stringify(data)).toString('base64')
   assert.deepEqual((await structured({ ...attributes, data_base64: encoded })).body['data'], { predictions: [[2]] })
+  const both = { ...attributes, data, data_base64: 'e30=' }
+  assert.deepEqual((await structured(both)).body['data'], { predictions: [[2]] })
+  const wrong = await structured({ ...attributes, data_base64: '???' })
+  assert.deepEqual(wrong, { status: 400, body: { error: "the CloudEvent's 'data_base64' is no base64" } })
   for (const bad of ['', '[]', '{"specversion":"1.0"}', '{"data":{}}', `{"a":"${'x'.repeat(1 << 20)}"}`]) {
     assert.equal((await structured(bad)).status, 400, bad.slice(0, 30))
   }
+})
+
+test("what counts as a CloudEvent is as in KServe's own server", async () => {
+  const data = { instances: [[2]] }
+  const attributes = { specversion: '1.0', id: '1', source: 's', type: 't', time: '2026-01-01T00:00:00Z' }
+  const send = async (headers: Record<string, string>, body: unknown): Promise<unknown[]> => {
+    const answer = await inject(fixture.frontend, {
+      method: 'POST',
+      path: '/v1/models/numbers:predict',
+      headers: Object.entries(headers),
+      body: JSON.stringify(body),
+    })
+    const { error, predictions } = JSON.parse(answer.body.toString()) as Record<string, unknown>
+    return [answer.status, 'ce-id' in answer.headers, error ?? predictions]
+  }
+  const ce = { 'ce-specversion': '1.0', 'ce-id': '1', 'ce-source': 's', 'ce-type': 't' }
+  assert.deepEqual(await send({ ...ce, 'ce-specversion': '0.3' }, data), [200, true, [[2]]])
+  const refused = [400, false, 'Cloud Event Exceptions: Found invalid specversion 2.0']
+  assert.deepEqual(await send({ ...ce, 'ce-specversion': '2.0' }, data), refused)
+  // Without one of its four headers a request is a plain one.
+  for (const name of Object.keys(ce)) {
+    const others = Object.entries(ce).filter(([other]) => other !== name)
+    assert.deepEqual(await send(Object.fromEntries(others), data), [200, false, [[2]]], name)
+  }
+  // A structured event may call itself plain JSON, and must then be whole.
+  const json = { 'content-type': 'application/json' }
+  assert.deepEqual(await send(json, { ...attributes, data }), [200, false, [[2]]])
+  const half = "the request has neither 'instances' nor 'inputs'"
+  assert.deepEqual(await send(json, { specversion: '1.0', data }), [400, false, half])
+  const batch = [400, false, 'a batch of CloudEvents is not taken: send each event by itself']
+  assert.deepEqual(await send({ 'content-type': 'application/cloudevents-batch+json' }, [attributes]), batch)
 })
 
 test('there is no explainer, and the answer says so', async () => {

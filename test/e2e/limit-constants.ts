@@ -144,7 +144,11 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'repository/cloud/unpack-zip.ts mostListBytes',
     'torchserve-ports.ts mostArchiveEntries',
   ],
-  'bytes of a TorchServe archive': ['repository/torchserve/torch-archive.ts mostManifestBytes'],
+  'bytes of a TorchServe archive': [
+    'repository/cloud/unpack-archive.ts mostBytesAroundEntry',
+    'repository/torchserve/torch-archive.ts mostManifestBytes',
+    'repository/torchserve/torch-archive.ts mostNameLength',
+  ],
   "versions and workers of a model that TorchServe's API registered": [
     'frontends/torchserve/torchserve-models.ts mostVersions',
     'frontends/torchserve/torchserve-models.ts mostWorkers',

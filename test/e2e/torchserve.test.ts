@@ -299,6 +299,7 @@ test('257 workers are refused, and so is a name that the repository has', async 
     [`${register}&model_name=many&initial_workers=1000000000`, 'BadRequestException', /at most 256 workers/],
     [`${register}&model_name=..%2Fx`, 'BadRequestException', /Invalid model name: "\.\.\/x"/],
     [`${register}&model_name=..x`, 'BadRequestException', /Invalid model name/],
+    [`${register}&model_name=${'x'.repeat(256)}`, 'BadRequestException', /Invalid model name/],
     [`${register}&model_name=j&runtime=java`, 'BadRequestException', /^Invalid RuntimeType value: java$/],
     [`POST /models?url=${'a'.repeat(300)}.mar`, 'ModelNotFoundException', /^Model not found at: a/],
   ]

@@ -2,6 +2,7 @@
 // the request under `data`. The answer is an event of the same mode.
 
 import { randomUUID } from 'node:crypto'
+import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { WordedError } from '../../model/worded-error.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
@@ -10,21 +11,41 @@ import { char, JsonScanner } from '../../protocol/json-scanner.ts'
 import { headerOf, HttpResponse } from '../../transport/http1/http-message.ts'
 
 const structuredType = 'application/cloudevents+json'
+const batchType = 'application/cloudevents-batch+json'
 /** A structured event is searched for its data. Larger requests come as binary events. */
 const mostStructuredBytes = 1024 * 1024
+/** A request with all of these headers is a binary event, as in KServe's own server. */
+const binaryHeaders = ['ce-specversion', 'ce-source', 'ce-type', 'ce-id']
+/** A plain JSON body with all of these members is taken for an event. */
+const eventMembers = ['specversion', 'source', 'type', 'id', 'time', 'data']
 
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 /** The request inside an event; the request itself when it is no event. Throws INVALID_ARG for an event without data. */
-export function withoutCloudEvent(http: PortRequest, modelName: string): PortRequest {
-  const type = headerOf(http.headers, 'content-type') ?? ''
-  if (type.startsWith(structuredType))
-    return new EventRequest(
-      http,
-      modelName,
-      inOwnWords(() => dataOf(http.body)),
-    )
-  return headerOf(http.headers, 'ce-specversion') === null ? http : new EventRequest(http, modelName, null)
+export function withoutCloudEvent(http: PortRequest, modelName: string, clock: Clock): PortRequest {
+  const given = headerOf(http.headers, 'content-type') ?? ''
+  const type = (given.split(';', 1)[0] ?? '').trim().toLowerCase()
+  if (type === structuredType) {
+    const data = inOwnWords(() => dataOf(http.body))
+    return new EventRequest(http, modelName, clock, data)
+  }
+  if (type === batchType) throw invalid('a batch of CloudEvents is not taken: send each event by itself')
+  const version = headerOf(http.headers, 'ce-specversion')
+  if (version === null) return mayBeEvent(http.body) ? new DataRequest(http) : http
+  if (binaryHeaders.some((name) => headerOf(http.headers, name) === null)) return http
+  if (version !== '1.0' && version !== '0.3') {
+    throw invalid(`Cloud Event Exceptions: Found invalid specversion ${version.slice(0, 100)}`)
+  }
+  return new EventRequest(http, modelName, clock, null)
+}
+
+const quote = 0x22
+
+/** False for nearly every body that is no event: its first member is `instances` or `inputs`. HOT. */
+function mayBeEvent(body: Buffer): boolean {
+  const first = body.indexOf(quote)
+  const isPlain = first < 0 || (body[first + 1] === 0x69 && body[first + 2] === 0x6e)
+  return !isPlain && body.length <= mostStructuredBytes && body.includes('"specversion"')
 }
 
 /** Malformed JSON is INVALID_ARG whatever --triton-defaults says: Triton does not have this protocol. */
@@ -43,32 +64,69 @@ function dataOf(body: Buffer): Buffer {
     const what = `a structured CloudEvent of ${body.length} bytes is too large, at most ${mostStructuredBytes} are read`
     throw invalid(`${what}: send a binary event, with the attributes in headers`)
   }
+  const members = membersOf(body)
+  if (members === null) throw invalid('a structured CloudEvent must be a JSON object')
+  if (!members.has('specversion')) throw invalid("the CloudEvent has no 'specversion'")
+  const data = members.get('data') ?? decoded(members.get('data_base64'))
+  if (data === null) throw invalid("the CloudEvent has no 'data'")
+  return data
+}
+
+/** The text of each member of an object; null for what is no object. Throws for what is no JSON. */
+function membersOf(body: Buffer): Map<string, Buffer> | null {
   const scanner = new JsonScanner(body)
-  if (scanner.startDocument() !== char.leftBrace) throw invalid('a structured CloudEvent must be a JSON object')
-  let data: Buffer | null = null
-  let hasVersion = false
+  if (scanner.startDocument() !== char.leftBrace) return null
+  const members = new Map<string, Buffer>()
   for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
     const name = scanner.stringValue()
     const start = scanner.position
-    const isText = scanner.peek() === char.quote
     scanner.skipValue()
-    if (name === 'data') data = body.subarray(start, scanner.position)
-    else if (name === 'data_base64' && isText) data = Buffer.from(scanner.stringValue(), 'base64')
-    else if (name === 'specversion') hasVersion = true
+    members.set(name, body.subarray(start, scanner.position))
   }
   scanner.endDocument()
-  if (!hasVersion) throw invalid("the CloudEvent has no 'specversion'")
-  if (data === null) throw invalid("the CloudEvent has no 'data'")
-  return data
+  return members
+}
+
+function decoded(text: Buffer | undefined): Buffer | null {
+  if (text === undefined || text[0] !== quote) return null
+  const value = JSON.parse(text.toString()) as string
+  if (value.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(value)) {
+    throw invalid("the CloudEvent's 'data_base64' is no base64")
+  }
+  return Buffer.from(value, 'base64')
+}
+
+/** A structured event that calls itself plain JSON. As KServe's own server does, the answer is no event. */
+class DataRequest extends WrappedRequest {
+  readonly #data: Buffer
+
+  constructor(inner: PortRequest) {
+    super(inner)
+    this.#data = inner.body
+    try {
+      const members = membersOf(inner.body)
+      const isEvent = members !== null && eventMembers.every((name) => members.has(name))
+      if (isEvent) this.#data = members.get('data') ?? inner.body
+    } catch (reason) {
+      // The endpoint tells what is wrong with the JSON.
+      if (!(reason instanceof WordedError || reason instanceof ServerError)) throw reason
+    }
+  }
+
+  override get body(): Buffer {
+    return this.#data
+  }
 }
 
 class EventRequest extends WrappedRequest {
   readonly #source: string
   /** Null: a binary event, whose body is the data. */
   readonly #data: Buffer | null
+  readonly #clock: Clock
 
-  constructor(inner: PortRequest, modelName: string, data: Buffer | null) {
+  constructor(inner: PortRequest, modelName: string, clock: Clock, data: Buffer | null) {
     super(inner)
+    this.#clock = clock
     this.#source = `io.kserve.inference.${modelName}`
     this.#data = data
   }
@@ -88,6 +146,7 @@ class EventRequest extends WrappedRequest {
       id: randomUUID(),
       source: this.#source,
       type: 'io.kserve.inference.response',
+      time: new Date(this.#clock.wallMs()).toISOString(),
     }
     if (this.#data === null) {
       const named = Object.entries(attributes).flatMap(([name, value]) => [`ce-${name}`, value])

@@ -39,11 +39,11 @@ const showTimes =
 
 /** The request may come as a CloudEvent. */
 const asEvent =
-  ({ engine }: PredictParts, handle: RouteHandler): RouteHandler =>
+  ({ engine, clock }: PredictParts, handle: RouteHandler): RouteHandler =>
   (http, name, version, caller) => {
     let request = http
     try {
-      request = withoutCloudEvent(http, name)
+      request = withoutCloudEvent(http, name, clock)
     } catch (reason) {
       const error = engine.wording.tell(reason)
       engine.refusals.count(error)

@@ -49,17 +49,20 @@ const verbs = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
 
 /** The routes of the port of its own: TensorFlow Serving lists no models, and has one answer to every other path and verb. */
 export const tfservingOwnRoutes = (routes: readonly Route[]): Route[] => [
-  ...routes.map((route) => ({ ...route, methods: verbs, handle: strict(route) })),
+  ...routes.map((route) => ({ ...route, methods: verbs, ignoresCase: true, handle: strict(route) })),
   get('/v1/models', 'metadata', (http) => http.respond(refusal('Missing model name in request.'))),
   { ...get(everyOtherPath, 'metadata', refuseMalformed), methods: verbs },
 ]
 
-const strict =
-  ({ methods: [verb], handle }: Route): RouteHandler =>
-  (http, name, version, caller) => {
-    if (http.method === verb && !name.includes(':')) handle(http, name, version, caller)
+/** `/V1/Models/m:predict` is taken as well, and `:PREDICT` is not. */
+function strict({ path, methods: [verb], handle }: Route): RouteHandler {
+  const method = /:\w+$|\/metadata$/.exec(path)?.[0] ?? ''
+  return (http, name, version, caller) => {
+    const isOwn = http.method === verb && http.target.includes(method) && !name.includes(':')
+    if (isOwn) handle(http, name, version, caller)
     else refuseMalformed(http)
   }
+}
 
 function refuseMalformed(http: PortRequest): void {
   const isPreflight = http.method === 'OPTIONS' && /^https?:\/\//.test(headerOf(http.headers, 'origin') ?? '')
@@ -104,7 +107,7 @@ function askedModel(
     }
     return { name: decodedName, version: String(BigInt(version)) }
   }
-  const label = /\/labels\/([^/:?]+)/.exec(http.target)?.[1]
+  const label = /\/labels\/([^/:?]+)/i.exec(http.target)?.[1]
   if (label === undefined) return { name: decodedName, version: '' }
   return { name: decodedName, version: serving.versionOf(decodedName, decoded(label, 'model version label')) }
 }

@@ -105,7 +105,8 @@ function registerRequest(fields: Fields): RegisterRequest {
   if (url === '') throw badRequest('Parameter url is required.')
   const name = fields('model_name')
   // The name becomes the name of a folder.
-  if (/[/\\\p{Cc}]|^\.(\.|$)/u.test(name)) throw badRequest(`Invalid model name: ${JSON.stringify(name.slice(0, 100))}`)
+  if (name.length > 255 || /[/\\\p{Cc}]|^\.(\.|$)/u.test(name))
+    throw badRequest(`Invalid model name: ${JSON.stringify(name.slice(0, 100))}`)
   const runtime = fields('runtime')
   if (runtime !== '' && !runtimes.has(runtime)) throw badRequest(`Invalid RuntimeType value: ${runtime}`)
   const numbers = [

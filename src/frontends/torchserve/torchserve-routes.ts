@@ -2,7 +2,7 @@
 
 import { requireRight, visibleModels } from '../../access/require-right.ts'
 import type { Caller } from '../../access/caller.ts'
-import type { ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
@@ -67,8 +67,12 @@ function route(path: string, api: ApiName, handle: RouteHandler): Route {
 }
 
 function answerFailure(http: PortRequest, reason: unknown): void {
-  if (reason instanceof TorchserveError) answerError(http, reason)
-  else answerError(http, torchserveError(reason as ServerError), reason as ServerError)
+  if (reason instanceof TorchserveError) {
+    answerError(http, reason)
+    return
+  }
+  const error = ServerError.from(reason)
+  answerError(http, torchserveError(error), error)
 }
 
 const unknownPath = route(everyOtherPath, 'metadata', (http) => answerError(http, unknownResource()))

@@ -16,6 +16,8 @@ export type Route = {
    * takes digits only. A part in brackets may be missing: `/v2/models/{model}[/versions/{version}]`.
    */
   readonly path: string
+  /** True: the words of the path, written small in the pattern, may come in capital letters. Parameters stay as sent. */
+  readonly ignoresCase?: boolean
   readonly methods: readonly string[]
   readonly api: ApiName
   /** What a caller needs the right to; left out: `api`. */

@@ -115,6 +115,19 @@ test('a parameter may take what another route has as literal text', () => {
   assert.equal(found('/v2/repository/models/models/m/load'), '/v2/repository/{repository}/models/{model}/load models')
 })
 
+test('a route may take capital letters, in its words alone, and after every route that has the path as it was sent', () => {
+  const caseless = { ...route('/v1/models/{model}[/versions/{version}]:predict'), ignoresCase: true }
+  const both = new Router([caseless, route('/V1/models/{other}:predict'), route('/v1/health')])
+  const told = (target: string): string => {
+    const { route: { path } = { path: '' }, modelName = '', modelVersion = '' } = both.find(target) ?? {}
+    return [path, modelName, modelVersion].join(' ')
+  }
+  assert.equal(told('/V1/Models/MyModel/VERSIONS/3:Predict'), `${caseless.path} MyModel 3`)
+  assert.equal(told('/v1/MODELS/\u0130:predict'), `${caseless.path} \u0130 `)
+  assert.equal(told('/V1/models/m:predict'), '/V1/models/{other}:predict m ')
+  assert.equal(both.find('/V1/HEALTH'), null)
+})
+
 test('two routes of one path are refused', () => {
   assert.throws(() => new Router([route('/a[/{b}]/c'), route('/a/c')]), { message: /the path \/a\/c has one route/ })
 })

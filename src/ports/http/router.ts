@@ -45,10 +45,13 @@ const longestKnownTarget = 256
 /**
  * Finds the route of a request's target. Paths are compared as they were sent: no percent-decoding, no trailing slash,
  * the query set aside, as in Triton. Literal text comes before a parameter, and an earlier route before a later one.
+ * Some routes take capital letters for small ones, where no other route has the path as it was sent.
  */
 export class Router {
   readonly routes: readonly Route[]
   readonly #root = new Junction()
+  /** The routes that take capital letters. */
+  readonly #caseless = new Junction()
   /** The last targets that were found. */
   readonly #known = new Map<string, RouteMatch>()
   /** The match for all paths without a route; null when there is no such route. */
@@ -58,21 +61,12 @@ export class Router {
     this.routes = routes
     const others = routes.find(({ path }) => path === everyOtherPath)
     this.#others = others === undefined ? null : { route: others, modelName: '', model: '', modelVersion: '' }
-    for (const route of routes) for (const pattern of withoutBrackets(route.path)) this.#add(route, pattern)
-  }
-
-  #add(route: Route, pattern: string): void {
-    let junction = this.#root
-    let start = 0
-    for (const { index, 0: parameter } of pattern.matchAll(/\{\w+\}/g)) {
-      const text = pattern.slice(start, index)
-      start = index + parameter.length
-      const end = parameter === '{version}' ? 'digits' : pattern[start] === ':' ? 'colon' : 'segment'
-      junction = junction.branchAt(text, end).next
+    for (const route of routes) {
+      for (const pattern of withoutBrackets(route.path)) {
+        addPattern(this.#root, route, pattern)
+        if (route.ignoresCase === true) addPattern(this.#caseless, route, pattern)
+      }
     }
-    const ending = pattern.slice(start)
-    assert(!junction.endings.has(ending), `the path ${pattern} has one route`)
-    junction.endings.set(ending, route)
   }
 
   /** HOT: once per request. Clients ask for the same targets again and again. */
@@ -92,26 +86,55 @@ export class Router {
   }
 
   #match(target: string): RouteMatch | null {
-    return matchFrom(this.#root, pathOf(target), 0, '', '') ?? this.#others
+    const path = pathOf(target)
+    return matchFrom(this.#root, path, path, 0, '', '') ?? this.#matchCaseless(path) ?? this.#others
+  }
+
+  #matchCaseless(path: string): RouteMatch | null {
+    // Only ASCII: other letters may change their number when they become small.
+    const words = path.replace(/[A-Z]+/g, (text) => text.toLowerCase())
+    return words === path ? null : matchFrom(this.#caseless, path, words, 0, '', '')
   }
 }
 
-function matchFrom(junction: Junction, path: string, at: number, name: string, version: string): RouteMatch | null {
-  const route = junction.endings.get(path.slice(at))
+function addPattern(root: Junction, route: Route, pattern: string): void {
+  let junction = root
+  let start = 0
+  for (const { index, 0: parameter } of pattern.matchAll(/\{\w+\}/g)) {
+    const text = pattern.slice(start, index)
+    start = index + parameter.length
+    const end = parameter === '{version}' ? 'digits' : pattern[start] === ':' ? 'colon' : 'segment'
+    junction = junction.branchAt(text, end).next
+  }
+  const ending = pattern.slice(start)
+  assert(!junction.endings.has(ending), `the path ${pattern} has one route`)
+  junction.endings.set(ending, route)
+}
+
+/** `words`: the path as it is compared with literal text, as long as the path. */
+function matchFrom(
+  junction: Junction,
+  path: string,
+  words: string,
+  at: number,
+  name: string,
+  version: string,
+): RouteMatch | null {
+  const route = junction.endings.get(words.slice(at))
   if (route !== undefined) {
     const isOfModel = route.path.indexOf('{model}') === route.path.indexOf('{')
     return { route, modelName: name, model: isOfModel ? name : '', modelVersion: version }
   }
   for (const { text, end, next } of junction.branches) {
-    if (!path.startsWith(text, at)) continue
+    if (!words.startsWith(text, at)) continue
     const start = at + text.length
     const stop = parameterEnd(path, start, end)
     if (stop <= start) continue
     const value = path.slice(start, stop)
     const match =
       end === 'digits'
-        ? matchFrom(next, path, stop, name, value)
-        : matchFrom(next, path, stop, name === '' ? value : name, version)
+        ? matchFrom(next, path, words, stop, name, value)
+        : matchFrom(next, path, words, stop, name === '' ? value : name, version)
     if (match !== null) return match
   }
   return null

@@ -39,5 +39,15 @@ export function requireRelativePath(path: string, where: string): string {
   throw new ServerError('INVALID_ARG', `${where} has the name ${shownName(path)}, which is refused: it has ${problem}`)
 }
 
+/** One of the paths that is a folder for another one of them; null when there is none. */
+export function fileAsFolder(paths: ReadonlySet<string>): string | null {
+  for (const path of paths) {
+    for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) {
+      if (paths.has(path.slice(0, end))) return path.slice(0, end)
+    }
+  }
+  return null
+}
+
 /** Quoted, cut and without control characters. */
 export const shownName = (name: string): string => JSON.stringify(name.slice(0, 120))

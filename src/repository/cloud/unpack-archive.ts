@@ -5,11 +5,12 @@
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
+import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { extract, type Header } from 'tar-stream'
 import { ServerError } from '../../base/server-error.ts'
-import { requireRelativePath, shownName } from './safe-name.ts'
+import { fileAsFolder, requireRelativePath, shownName } from './safe-name.ts'
 
 export type ArchiveLimits = { readonly maxEntries: number; readonly maxUnpackedBytes: number }
 
@@ -36,7 +37,9 @@ export async function unpackArchive(
   let entryCount = 0
   const entries = extract()
   const source = createReadStream(file)
-  const fed = (await isGzip(file)) ? pipeline(source, createGunzip(), entries) : pipeline(source, entries)
+  const fed = (await isGzip(file))
+    ? pipeline(source, createGunzip(), atMost(limits, name), entries)
+    : pipeline(source, entries)
   try {
     for await (const entry of entries) {
       const { header } = entry
@@ -65,14 +68,31 @@ export async function unpackArchive(
     source.destroy()
     entries.destroy()
     await fed.catch(() => undefined)
-    throw reason instanceof ServerError ? reason : refused(name, `it is damaged: ${(reason as Error).message}`)
+    throw unpackFailure(reason, name)
   }
   followLinks(files, links, name)
+  const both = fileAsFolder(new Set(files.keys()))
+  if (both !== null) throw refused(name, `${shownName(both)} is in it both as a file and as a folder`)
   for (const folder of folders) {
     if (files.has(folder)) throw refused(name, `${shownName(folder)} is in it both as a file and as a folder`)
     files.set(folder, { path: folder, sha256: '', sizeBytes: 0 })
   }
   return [...files.values()].sort((a, b) => (a.path < b.path ? -1 : 1))
+}
+
+/** Around each entry: its head, long names, and zeros up to the next block. */
+const mostBytesAroundEntry = 4096
+
+/** Ends a stream that is longer than its entries may be: a megabyte of zeros between them packs into a kilobyte. */
+function atMost({ maxEntries, maxUnpackedBytes }: ArchiveLimits, name: string): Transform {
+  const most = maxUnpackedBytes + (maxEntries + 1) * mostBytesAroundEntry
+  let seen = 0
+  return new Transform({
+    transform(chunk: Buffer, _, done) {
+      seen += chunk.length
+      done(seen > most ? refused(name, `it unpacks to more than ${most} bytes, heads included`) : null, chunk)
+    },
+  })
 }
 
 async function isGzip(file: string): Promise<boolean> {
@@ -120,6 +140,15 @@ function followLinks(files: Map<string, ArchiveFile>, links: readonly Link[], na
     }
     files.set(link.path, { ...found, path: link.path })
   }
+}
+
+/** What the archive is guilty of is INVALID_ARG; a disk that is full is not. */
+export function unpackFailure(reason: unknown, name: string): ServerError {
+  if (reason instanceof ServerError) return reason
+  const { message, syscall } = reason as NodeJS.ErrnoException
+  return syscall === undefined
+    ? refused(name, `it is damaged: ${message}`)
+    : new ServerError('INTERNAL', `the archive ${name} cannot be unpacked: ${message}`, { cause: reason })
 }
 
 const refused = (name: string, reason: string): ServerError =>

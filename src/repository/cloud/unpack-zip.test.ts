@@ -15,6 +15,8 @@ type Entry = {
   readonly mode?: number
   readonly flags?: number
   readonly method?: number
+  /** In place of the true checksum. */
+  readonly checksum?: number
 }
 
 /** A zip file with whatever the entries claim. */
@@ -22,14 +24,15 @@ function zipOf(entries: readonly Entry[], count = entries.length): Buffer {
   const parts: Buffer[] = []
   const list: Buffer[] = []
   let offset = 0
-  for (const { name, content = '', isDeflated = false, size, mode = 0o100644, flags = 0, method } of entries) {
+  for (const entry of entries) {
+    const { name, content = '', isDeflated = false, size, mode = 0o100644, flags = 0, method, checksum } = entry
     const bytes = Buffer.from(content)
     const stored = isDeflated ? deflateRawSync(bytes) : bytes
     const fields = Buffer.alloc(26)
     fields.writeUInt16LE(20, 0)
     fields.writeUInt16LE(flags, 2)
     fields.writeUInt16LE(method ?? (isDeflated ? 8 : 0), 4)
-    fields.writeUInt32LE(crc32(bytes), 10)
+    fields.writeUInt32LE(checksum ?? crc32(bytes), 10)
     fields.writeUInt32LE(stored.length, 14)
     fields.writeUInt32LE(size ?? bytes.length, 18)
     fields.writeUInt16LE(Buffer.byteLength(name), 22)
@@ -99,6 +102,8 @@ describe('unpacking a zip file', () => {
       /size that its list says/,
     ],
     ['an entry that is too short', () => zipOf([{ name: 'x', content: 'abc', size: 10 }]), /size that its list says/],
+    ['another checksum', () => zipOf([{ name: 'x', content: 'abc', checksum: 1 }]), /checksum that its list says/],
+    ['a file that is a folder', () => zipOf([{ name: 'a/b/c' }, { name: 'a' }]), /"a" is in it both/],
     ['more entries than it has', () => zipOf([{ name: 'x' }], 3), /damaged/],
     ['what is cut short', () => zipOf([{ name: 'x', content: 'abc' }]).subarray(20), /cut short|damaged/],
     ['no zip file', () => Buffer.from('PK no zip'), /no zip file/],

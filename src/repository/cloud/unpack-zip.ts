@@ -6,16 +6,17 @@ import { mkdir, open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createInflateRaw } from 'node:zlib'
+import { crc32, createInflateRaw } from 'node:zlib'
 import { ServerError } from '../../base/server-error.ts'
-import { requireRelativePath, shownName } from './safe-name.ts'
-import type { ArchiveLimits } from './unpack-archive.ts'
+import { fileAsFolder, requireRelativePath, shownName } from './safe-name.ts'
+import { unpackFailure, type ArchiveLimits } from './unpack-archive.ts'
 
 type ZipEntry = {
   readonly path: string
   readonly isDeflated: boolean
   readonly storedBytes: number
   readonly sizeBytes: number
+  readonly checksum: number
   /** Of the entry's own header. */
   readonly offset: number
 }
@@ -40,7 +41,7 @@ export async function unpackZip(file: string, name: string, target: string, limi
     const entries = checked(await readList(handle, size, name, limits), name, limits)
     for (const entry of entries) await unpackEntry(handle, size, entry, name, target)
   } catch (reason) {
-    throw reason instanceof ServerError ? reason : refused(name, `it is damaged: ${(reason as Error).message}`)
+    throw unpackFailure(reason, name)
   } finally {
     await handle.close()
   }
@@ -110,7 +111,8 @@ function readEntry(list: Buffer, at: number, nameBytes: number, extraBytes: numb
     extra,
     name,
   )
-  return { path: entryPath, isDeflated: method === 8, storedBytes, sizeBytes, offset }
+  const checksum = list.readUInt32LE(at + 16)
+  return { path: entryPath, isDeflated: method === 8, storedBytes, sizeBytes, checksum, offset }
 }
 
 /** Numbers that do not fit 32 bits stand in an extra field, in this order. */
@@ -132,7 +134,7 @@ function wideNumbers(numbers: [number, number, number], extra: Buffer, name: str
 function checked(entries: readonly ZipEntry[], name: string, limits: ArchiveLimits): ZipEntry[] {
   const seen = new Set<string>()
   let unpackedBytes = 0
-  return entries.filter((entry) => {
+  const files = entries.filter((entry) => {
     const isFolder = entry.path.endsWith('/')
     const entryPath = requireRelativePath(isFolder ? entry.path.slice(0, -1) : entry.path, `an entry of ${name}`)
     if (isFolder) return false
@@ -144,6 +146,9 @@ function checked(entries: readonly ZipEntry[], name: string, limits: ArchiveLimi
     }
     return true
   })
+  const both = fileAsFolder(seen)
+  if (both !== null) throw refused(name, `${shownName(both)} is in it both as a file and as a folder`)
+  return files
 }
 
 async function unpackEntry(
@@ -169,17 +174,20 @@ async function unpackEntry(
   await (entry.isDeflated ? pipeline(source, createInflateRaw(), exact, output) : pipeline(source, exact, output))
 }
 
-/** Ends an entry that unpacks to another size than the list says: such an archive is a bomb, or damaged. */
-function exactly({ path: entryPath, sizeBytes }: ZipEntry, name: string): Transform {
+/** Ends an entry that unpacks to something else than the list says: such an archive is a bomb, or damaged. */
+function exactly({ path: entryPath, sizeBytes, checksum }: ZipEntry, name: string): Transform {
   let seen = 0
-  const wrong = (): ServerError => refused(name, `${shownName(entryPath)} does not have the size that its list says`)
+  let sum = 0
+  const wrong = (what: string): ServerError =>
+    refused(name, `${shownName(entryPath)} does not have the ${what} that its list says`)
   return new Transform({
     transform(chunk: Buffer, _, done) {
       seen += chunk.length
-      done(seen > sizeBytes ? wrong() : null, chunk)
+      sum = crc32(chunk, sum)
+      done(seen > sizeBytes ? wrong('size') : null, chunk)
     },
     flush(done) {
-      done(seen === sizeBytes ? null : wrong())
+      done(seen !== sizeBytes ? wrong('size') : sum !== checksum ? wrong('checksum') : null)
     },
   })
 }

@@ -2,7 +2,7 @@
 // whose backend is `torchserve`.
 
 import { createWriteStream } from 'node:fs'
-import { copyFile, lstat, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { copyFile, lstat, mkdir, open, opendir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { FileTextError, parseFileText } from '../../base/file-text.ts'
@@ -29,6 +29,8 @@ export type TorchArchive = {
 const mostManifestBytes = 1024 * 1024
 /** A larger Python file is not searched for the function that sends pieces. */
 const mostSourceBytes = 8 * 1024 * 1024
+/** Of models and versions. The name of a model is that of its folder. */
+const mostNameLength = 255
 const manifestPath = 'MAR-INF/MANIFEST.json'
 const pieceFunction = 'send_intermediate_predict_response'
 
@@ -37,6 +39,8 @@ export async function unpackTorchArchive(file: string, target: string, limits: A
   const name = path.basename(file)
   const found = await stat(file)
   if (found.isDirectory()) await copyFolder(file, target, name, limits)
+  // A pipe would be read for ever.
+  else if (!found.isFile()) throw refused(name, 'it is no file and no folder')
   else if (await isZip(file)) await unpackZip(file, name, target, limits)
   else await unpackTar(file, name, target, limits)
   return readTorchArchive(target, name)
@@ -49,8 +53,13 @@ async function readTorchArchive(folder: string, name: string): Promise<TorchArch
   const model = objectOf(objectOf(value)['model'])
   const text = (key: string): string => (typeof model[key] === 'string' ? model[key] : '')
   const modelName = text('modelName')
-  if (!/^[A-Za-z][\w.-]*$/.test(modelName)) {
-    throw refused(name, 'the modelName in its manifest is missing, or is no name of letters, digits, _ - and .')
+  if (!/^[A-Za-z][\w.-]*$/.test(modelName) || modelName.length > mostNameLength) {
+    const rule = `no name of at most ${mostNameLength} letters, digits, _ - and .`
+    throw refused(name, `the modelName in its manifest is missing, or is ${rule}`)
+  }
+  const version = text('modelVersion') === '' ? '1.0' : text('modelVersion')
+  if (version.length > mostNameLength || /\p{Cc}/u.test(version)) {
+    throw refused(name, `the modelVersion in its manifest is longer than ${mostNameLength}, or has control characters`)
   }
   if (text('handler') === '') throw refused(name, 'its manifest names no handler')
   const configFile = text('configFile')
@@ -59,7 +68,7 @@ async function readTorchArchive(folder: string, name: string): Promise<TorchArch
   const runtime = objectOf(value)['runtime']
   return {
     name: modelName,
-    version: text('modelVersion') === '' ? '1.0' : text('modelVersion'),
+    version,
     handler: text('handler'),
     runtime: typeof runtime === 'string' ? runtime : 'python',
     config,
@@ -121,7 +130,14 @@ async function unpackTar(file: string, name: string, target: string, limits: Arc
   // An archive made with tar has one folder around everything, or none.
   const top = files.some((each) => each.path === manifestPath) ? '' : `${files[0]?.path.split('/')[0] ?? ''}/`
   const counts = new Map<string, number>()
-  for (const { sha256 } of files) counts.set(sha256, (counts.get(sha256) ?? 0) + 1)
+  let bytes = 0
+  for (const { sha256, sizeBytes } of files) {
+    counts.set(sha256, (counts.get(sha256) ?? 0) + 1)
+    bytes += sizeBytes
+  }
+  if (bytes > limits.maxUnpackedBytes) {
+    throw refused(name, `with the copies that its links are it has more than ${limits.maxUnpackedBytes} bytes`)
+  }
   for (const each of files) {
     if (each.sha256 === '' || !each.path.startsWith(top)) continue
     const place = path.join(target, each.path.slice(top.length))
@@ -134,18 +150,22 @@ async function unpackTar(file: string, name: string, target: string, limits: Arc
 }
 
 async function copyFolder(from: string, target: string, name: string, limits: ArchiveLimits): Promise<void> {
-  const entries = await readdir(from, { recursive: true })
-  if (entries.length > limits.maxEntries) throw refused(name, `it has more than ${limits.maxEntries} entries`)
+  let count = 0
   let bytes = 0
-  for (const entry of entries) {
-    const found = await lstat(path.join(from, entry))
-    if (found.isSymbolicLink()) throw refused(name, `${entry} is a link`)
-    if (!found.isFile()) continue
-    bytes += found.size
-    if (bytes > limits.maxUnpackedBytes) throw refused(name, `it has more than ${limits.maxUnpackedBytes} bytes`)
-    const place = path.join(target, entry)
-    await mkdir(path.dirname(place), { recursive: true })
-    await copyFile(path.join(from, entry), place)
+  const folders = ['']
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    await mkdir(path.join(target, folder), { recursive: true })
+    for await (const entry of await opendir(path.join(from, folder))) {
+      const place = path.join(folder, entry.name)
+      if (++count > limits.maxEntries) throw refused(name, `it has more than ${limits.maxEntries} entries`)
+      if (entry.isDirectory()) folders.push(place)
+      else if (!entry.isFile()) throw refused(name, `${place} is a link, a pipe or a device`)
+      else {
+        bytes += (await lstat(path.join(from, place))).size
+        if (bytes > limits.maxUnpackedBytes) throw refused(name, `it has more than ${limits.maxUnpackedBytes} bytes`)
+        await copyFile(path.join(from, place), path.join(target, place))
+      }
+    }
   }
 }
 

@@ -100,7 +100,7 @@ export class TorchArchives {
     const { modelStore } = this.#options
     const inside = path.isAbsolute(name) ? path.relative(modelStore, name) : name
     const isOutside = modelStore === '' || inside.startsWith('..') || path.isAbsolute(inside)
-    const file = isOutside ? null : await realPathInside(modelStore, inside)
+    const file = isOutside ? null : await realPathInside(modelStore, inside).catch(nothingOutside)
     if (file === null) throw ServerError.withoutStack('NOT_FOUND', `Model not found at: ${url}`)
     return { file, isTemporary: false }
   }
@@ -133,6 +133,12 @@ export class TorchArchives {
   }
 }
 
+/** A link that leads out of the store counts as nothing: where it leads is not told. */
+function nothingOutside(reason: unknown): null {
+  if (reason instanceof ServerError && reason.code === 'INVALID_ARG') return null
+  throw reason
+}
+
 const tooLarge = (url: string, most: number): ServerError =>
   ServerError.withoutStack('INVALID_ARG', `the archive at ${url} has more than ${most} bytes`)
 
@@ -140,5 +146,8 @@ const tooLarge = (url: string, most: number): ServerError =>
 export async function writeTorchSettings(folder: string, archive: TorchArchive, serving: TorchServing): Promise<void> {
   const { handler, serviceEnvelope, decodesInput, batchSize } = serving
   const settings = { handler, serviceEnvelope, decodesInput, batchSize, modelYamlConfig: archive.config }
-  await writeFile(path.join(folder, 'MAR-INF', 'galatea.json'), `${JSON.stringify(settings, null, 2)}\n`)
+  const file = path.join(folder, 'MAR-INF', 'galatea.json')
+  // The archive may have something of this name.
+  await rm(file, { recursive: true, force: true })
+  await writeFile(file, `${JSON.stringify(settings, null, 2)}\n`)
 }

@@ -109,6 +109,10 @@ test('one model by its name and folder, TLS by a file; a new version is found', 
     const error = `Malformed request: ${method} /v1/models/${path}`
     assert.deepEqual([answer.status, await answer.json()], [400, { error }])
   }
+  // The words of a path may come in capital letters, the method may not.
+  const capitals = url.replace('/v1/models', '/V1/Models')
+  assert.deepEqual(await predict(`${capitals}/half/Versions/1`), { predictions: [[1.5]] })
+  assert.equal((await fetch(`${capitals}/half:PREDICT`, { method: 'POST' })).status, 400)
   const preflight = (origin: string): Promise<Response> => fetch(`${url}/half`, { method: 'OPTIONS', headers: { origin } }) // prettier-ignore
   assert.deepEqual([(await preflight('https://x.org')).status, (await preflight('x')).status], [200, 400])
   await mkdir(path.join(base, '3'))

@@ -58,7 +58,15 @@ def _module_of(handler, has_torchserve):
             "the handler '%s' is one of TorchServe's own: '%s -m pip install torchserve torch torchvision captum' installs it there, "
             "without its server" % (plain, sys.executable)
         )
-    return importlib.import_module("ts.torch_handler." + plain), ""
+    name = "ts.torch_handler." + plain
+    try:
+        return importlib.import_module(name), ""
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ModuleNotFoundError(
+            "the archive has no handler '%s', and TorchServe has none of that name: the manifest names a .py file of the archive" % file
+        ) from None
 
 
 def _entry_of(module, function_name):
