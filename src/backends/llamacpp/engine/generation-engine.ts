@@ -7,7 +7,7 @@ import { requireGrammar } from '../../../llm/require-grammar.ts'
 import type { EngineMessage, EngineSettings, FinishReason, GenerateOrder } from '../engine-protocol.ts'
 import { EngineTally } from './engine-tally.ts'
 import type { LanguageRuntime } from './language-runtime.ts'
-import { promptBudget, responseRatio, type PromptWait } from './prompt-budget.ts'
+import { promptBudget, responseRatio, wholePrompts, type PromptWait } from './prompt-budget.ts'
 import { requireTextLength } from './require-text-length.ts'
 import { Sequence } from './sequence.ts'
 import { SlotTable, type Slot } from './slot-table.ts'
@@ -234,17 +234,22 @@ export class GenerationEngine {
       )
     const fixed = this.#settings.promptTokens
     const most = batch.most - batch.length
-    const budget = fixed > 0 ? Math.min(fixed, most) : promptBudget(answers, waiting.map(waitOf), times, most)
+    const timely = fixed > 0 ? Math.min(fixed, most) : promptBudget(answers, waiting.map(waitOf), times, most)
+    const budget = fixed > 0 ? timely : wholePrompts(timely, waiting.map(tokensLeft), most)
     let left = budget
+    let hasWhole = false
     for (const slot of waiting) {
       if (left === 0) break
+      const { sequence } = slot
       // A sequence before it may have needed its memory.
-      if (slot.sequence !== null) left -= this.#addPrompt(slot, slot.sequence, left)
+      if (sequence === null) continue
+      left -= this.#addPrompt(slot, sequence, left, hasWhole)
+      hasWhole ||= tokensLeft(slot) === 0
     }
     return budget - left
   }
 
-  #addPrompt(slot: Slot, sequence: Sequence, most: number): number {
+  #addPrompt(slot: Slot, sequence: Sequence, most: number, isWhole: boolean): number {
     if (!sequence.hasLooked) {
       if (this.#table.isBeingComputed(slot, sequence)) return 0
       sequence.hasLooked = true
@@ -253,8 +258,10 @@ export class GenerationEngine {
       this.#tally.looked(sequence.tokens.length, reused)
     }
     const { tokens } = sequence
+    // Who gets a first token in this step would wait for a part of somebody else's prompt.
+    if (isWhole && tokensLeft(slot) > most) return 0
     if (!this.#roomFor(slot)) return 0
-    const wanted = Math.min(most, tokens.length - slot.tokens.length)
+    const wanted = Math.min(most, tokensLeft(slot))
     const count = this.#table.makeRoom(wanted) ? wanted : this.#table.book.freeCount
     for (let i = 0; i < count; i++) {
       const place = slot.tokens.length
@@ -377,5 +384,8 @@ const goesBefore = (a: Sequence, b: Sequence): boolean =>
 
 /** A sequence whose client does not read matters less than all others. */
 const mattersMore = (a: Sequence, b: Sequence): boolean => (a.isPaused === b.isPaused ? goesBefore(a, b) : b.isPaused)
+
+/** How many tokens of the prompt are not in memory. */
+const tokensLeft = ({ sequence, tokens }: Slot): number => (sequence?.tokens.length ?? 0) - tokens.length
 
 const priorityOf = ({ sequence }: Slot): number => sequence?.priority ?? 0

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { promptBudget, responseRatio } from './prompt-budget.ts'
+import { promptBudget, responseRatio, wholePrompts } from './prompt-budget.ts'
 
 const times = { answerMs: 60, promptTokenMs: 2 }
 const prompts = (count: number, tokens: number, waitedMs = 0) =>
@@ -35,4 +35,18 @@ test('a step is planned for two seconds at most, never over its size, and never 
   assert.equal(promptBudget(8, prompts(1, 4000), { answerMs: 1000, promptTokenMs: 900 }, 2048), 2)
   assert.equal(promptBudget(8, prompts(1, 4000), times, 3), 3)
   assert.equal(promptBudget(8, prompts(1, 4000), { answerMs: 0, promptTokenMs: 0 }, 2048), 64)
+})
+
+test('a step computes whole prompts, the last few of many as well, and of a longer one what it can', () => {
+  assert.equal(wholePrompts(100, [40, 40, 40, 40, 40], 2048), 80, 'the third would only be begun')
+  assert.equal(wholePrompts(100, [40, 50, 30], 2048), 120, 'one that is left over from two')
+  assert.equal(wholePrompts(100, [60, 59], 2048), 60, 'one after the other')
+  assert.equal(wholePrompts(100, [20, 20, 400], 2048), 40, 'the long one waits')
+  assert.equal(wholePrompts(100, [400, 500], 2048), 100)
+  assert.equal(wholePrompts(100, [40, 40, 40], 110), 80, 'no step is larger than it may be')
+})
+
+test('a wait below half a second makes no prompt urgent', () => {
+  assert.ok(responseRatio({ tokens: 1, waitedMs: 100 }, times) < 1.5)
+  assert.equal(promptBudget(8, prompts(2, 20, 400), times, 2048), promptBudget(8, prompts(2, 20), times, 2048))
 })

@@ -20,10 +20,12 @@ const longestStepMs = 2000
 const leastTokens = 2
 /** Before anything was measured. */
 const firstTokens = 64
+/** A wait is short or long beside this, however short the prompt is: nobody reads an answer with pauses gladly for a first token so much sooner. */
+const patienceMs = 500
 
 /** How many times as long as its prompt alone would take a request has waited for its first token; 1 at the beginning. */
 export function responseRatio({ tokens, waitedMs }: PromptWait, { promptTokenMs }: StepTimes): number {
-  return promptTokenMs === 0 ? 1 : 1 + waitedMs / Math.max(1, tokens * promptTokenMs)
+  return promptTokenMs === 0 ? 1 : 1 + waitedMs / Math.max(patienceMs, tokens * promptTokenMs)
 }
 
 /** `answers` sequences answer, `prompts` wait for their first tokens. */
@@ -34,10 +36,28 @@ export function promptBudget(answers: number, prompts: readonly PromptWait[], ti
   if (answers === 0) return tokensIn(longestStepMs, promptTokenMs, most)
   if (answerMs === 0) return Math.min(most, firstTokens)
   // Where more wait for their first token than for their next one, or wait for long, first tokens count for more. The square makes
-  // one long step of many requests that come together: several shorter ones would hold up those of them that begin to answer.
-  const urgency = prompts.reduce((sum, prompt) => sum + responseRatio(prompt, times), 0)
+  // one long step of many requests that come together: several shorter ones would hold up those of them that begin to answer. Who has
+  // waited for many others counts for more than his share: the last of them must not wait for the answers of all others too.
+  const urgency = prompts.reduce((sum, prompt) => sum + responseRatio(prompt, times) ** 1.5, 0)
   const targetMs = Math.max(quietStepMs, answerMs * stretch) * Math.max(1, urgency / answers) ** 2
   return tokensIn(Math.min(targetMs, Math.max(longestStepMs, answerMs * stretch)) - answerMs, promptTokenMs, most)
+}
+
+/**
+ * The budget in whole prompts; `left` says how many tokens are left of each, in their order. Who gets a first token must not wait for a part
+ * of the next prompt. And the last few of many prompts would hold up all those that have just begun to answer: where they are fewer
+ * than the step computes, it computes them too. A prompt that is longer than the budget gets all of it.
+ */
+export function wholePrompts(budget: number, left: readonly number[], most: number): number {
+  let [tokens, count] = [0, 0]
+  for (const each of left) {
+    if (tokens + each > budget) continue
+    tokens += each
+    count++
+  }
+  if (count === 0) return budget
+  const all = left.reduce((sum, each) => sum + each, 0)
+  return left.length < 2 * count && all <= Math.min(2 * tokens, most) ? all : tokens
 }
 
 const tokensIn = (ms: number, tokenMs: number, most: number): number =>
