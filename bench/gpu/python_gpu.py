@@ -18,8 +18,7 @@ from torch.utils.dlpack import from_dlpack, to_dlpack
 
 class TritonPythonModel:
     def initialize(self, args):
-        kind = args["model_instance_kind"]
-        self.device = "cpu" if kind == "CPU" else "cuda:%s" % args["model_instance_device_id"]
+        self.device = "cuda:%s" % args["model_instance_device_id"] if args["model_instance_kind"] == "GPU" else "cpu"
         self.model = torch.nn.Linear(64, 64, bias=False).to(self.device)
         torch.nn.init.eye_(self.model.weight)
         if args["model_name"].endswith("compiled"):
@@ -58,7 +57,19 @@ class TritonPythonModel:
         return responses
 '''
 
+maker = '''
+import torch
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        rows = [int(pb_utils.get_input_tensor_by_name(request, "ROWS").as_numpy()[0]) for request in requests]
+        made = [torch.arange(64 * n, device="cuda:0", dtype=torch.float32).reshape(n, 64) for n in rows]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("Y", y)]) for y in made]
+'''
+
 tensors = 'backend: "python"\nmax_batch_size: 0\ninput { name: "X" data_type: TYPE_FP32 dims: [ -1, 64 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ -1, 64 ] }\noutput { name: "FACTS" data_type: TYPE_INT32 dims: [ 2 ] }\n'
+made = 'backend: "python"\ninput { name: "ROWS" data_type: TYPE_INT32 dims: [ 1 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ -1, 64 ] }\n'
 forced = 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "%s" } }\n'
 
 
@@ -69,7 +80,8 @@ def make_repository(options, folder):
         "dlpack": (dlpack, tensors + group % (kind, 1) + forced % "no"),
         "dlpack_forced": (dlpack, tensors + group % (kind, 1) + forced % "yes"),
         "dlpack_twice": (dlpack, tensors + group % (kind, 2) + forced % "no"),
-        "dlpack_elsewhere": (dlpack, tensors + group % ("KIND_CPU" if options.cpu else "KIND_MODEL", 1)),
+        "maker": (maker, made + group % (kind, 1)),
+        "maker_elsewhere": (maker, made + group % ("KIND_CPU" if options.cpu else "KIND_MODEL", 1)),
         "dlpack_compiled": (dlpack, tensors + group % (kind, 1)),
         "caller": (caller, 'backend: "python"\ninput { name: "IMAGE" data_type: TYPE_FP32 dims: [ -1, 3, %d, %d ] }\noutput { name: "SCORES" data_type: TYPE_FP32 dims: [ -1, 1000 ] }\n' % (options.size, options.size) + group % (kind, 1)),
     }
@@ -128,6 +140,34 @@ def ask_on_gpu(address, model, rounds=1, rows=None):
     return {"max_error": worst, "input_is_cpu, computed_on_gpu": sorted(facts), "p50_ms": sorted(times)[len(times) // 2] * 1000}
 
 
+def make_on_gpu(address, model, rounds=30, rows=65536):
+    """Only the output is large, and its place lies in CUDA shared memory."""
+    import numpy as np
+    import tritonclient.grpc as grpc
+    import tritonclient.utils.cuda_shared_memory as cudashm
+
+    client = grpc.InferenceServerClient(address["grpc"])
+    size = 256 * rows
+    region = cudashm.create_shared_memory_region("y", size, 0)
+    client.register_cuda_shared_memory("y", cudashm.get_raw_handle(region), 0, size)
+    count = grpc.InferInput("ROWS", [1], "INT32")
+    count.set_data_from_numpy(np.array([rows], np.int32))
+    out = grpc.InferRequestedOutput("Y")
+    out.set_shared_memory("y", size)
+    times = []
+    for _ in range(rounds):
+        cudashm.set_shared_memory_region(region, [np.zeros(64 * rows, np.float32)])
+        begin = time.perf_counter()
+        client.infer(model, [count], outputs=[out])
+        times.append(time.perf_counter() - begin)
+        got = cudashm.get_contents_as_numpy(region, np.float32, [64 * rows])
+        if not np.array_equal(got, np.arange(64 * rows, dtype=np.float32)):
+            raise RuntimeError("the region has other numbers than the model made")
+    client.unregister_cuda_shared_memory("y")
+    cudashm.destroy_shared_memory_region(region)
+    return {"mib": size >> 20, "rounds": rounds, "p50_ms": sorted(times)[rounds // 2] * 1000, "best_ms": min(times) * 1000}
+
+
 def memory_after(address, model, rounds):
     """What regions that came and went leave on the GPU, when the worker has closed the last."""
     first = gpu_memory_mib()
@@ -183,8 +223,10 @@ def main():
             if not options.cpu:
                 for name in ("dlpack", "dlpack_forced", "dlpack_twice"):
                     report.step(name + " in CUDA shared memory", lambda name=name: ask_on_gpu(address, name, 20))
-                for name in ("dlpack", "dlpack_forced", "dlpack_elsewhere"):
+                for name in ("dlpack", "dlpack_forced"):
                     report.step(name + " with 16 MiB in CUDA shared memory", lambda name=name: ask_on_gpu(address, name, 12, 65536))
+                for name in ("maker", "maker_elsewhere") * 2:
+                    report.step(name + ", output in CUDA shared memory", lambda name=name: make_on_gpu(address, name))
                 report.step("regions that come and go", lambda: memory_after(address, "dlpack", 300))
                 report.step("caller", lambda: call_with_gpu_tensors(options, address, model))
     finally:

@@ -1,6 +1,7 @@
 // The GPUs of the machine for the parts of the server that use them: threads, budgets of memory and what is free.
 // Nothing of CUDA is loaded before the first of them asks.
 
+import { driverLibrary } from './cuda-libraries.ts'
 import { GpuMemoryBudget } from './gpu-memory-budget.ts'
 import { GpuProgram } from './gpu-program.ts'
 import { GpuThread } from './gpu-thread.ts'
@@ -50,7 +51,7 @@ export class Gpus {
     this.count = settings.count
     this.ofTests = settings.ofTests ?? false
     this.#poolBytes = settings.poolBytes ?? new Map()
-    this.#driverLibrary = settings.driverLibrary ?? (process.platform === 'win32' ? 'nvcuda.dll' : 'libcuda.so.1')
+    this.#driverLibrary = settings.driverLibrary ?? driverLibrary
     this.pinned = new GpuMemoryBudget(settings.pinnedBytes ?? defaultPinnedBytes)
     this.pinnedInputs = new PinnedBuffers(this.pinned, () => this.service(0))
   }

@@ -6,6 +6,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { cudaFolders, packagePatterns } from '../../cuda/cuda-libraries.ts'
 import { neededLibraries } from '../elf-file.ts'
 import { onnxRuntimeLibrary } from './onnx-runtime-package.ts'
 
@@ -41,7 +42,7 @@ places = list(spec.submodule_search_locations or []) if spec else []
 print(json.dumps({
   "program": sys.executable,
   "capi": [os.path.join(place, "capi") for place in places],
-  "folders": [folder for place in sys.path for folder in sorted(glob.glob(os.path.join(place, "nvidia", "*", "lib")))],
+  "folders": [folder for place in sys.path for pattern in sys.argv[1:] for folder in sorted(glob.glob(os.path.join(place, pattern)))],
 }))
 `
 
@@ -78,7 +79,7 @@ async function namedLibrary({ libraryPath, ...search }: LibrarySearch): Promise<
     file,
     origin: 'library-path',
     gpuObstacle: hasProvider ? null : `there is no ${providerFile} beside ${file}: it is an ONNX Runtime without CUDA`,
-    folders: asked === null || typeof asked === 'string' ? [] : asked.folders,
+    folders: asked === null || typeof asked === 'string' ? cudaFolders(search.environment) : asked.folders,
   }
 }
 
@@ -92,8 +93,12 @@ async function bundledLibrary(obstacle: string, folders: readonly string[]): Pro
 async function askPython({ interpreter, environment }: LibrarySearch): Promise<PythonAnswer | string> {
   try {
     const run = promisify(execFile)
-    const { stdout } = await run(interpreter, ['-c', question], { env: environment, timeout: pythonTimeoutMs })
-    return JSON.parse(stdout) as PythonAnswer
+    const { stdout } = await run(interpreter, ['-c', question, ...packagePatterns], {
+      env: environment,
+      timeout: pythonTimeoutMs,
+    })
+    const answer = JSON.parse(stdout) as PythonAnswer
+    return { ...answer, folders: [...new Set([...answer.folders, ...cudaFolders(environment)])] }
   } catch (reason) {
     return `the Python '${interpreter}' cannot be asked for onnxruntime-gpu (${messageOf(reason).split('\n')[0]})`
   }
@@ -135,7 +140,7 @@ export async function wantedLibraries(
 const packages: readonly (readonly [pattern: RegExp, what: string])[] = [
   [/^libcuda\.so/, "the driver of NVIDIA ('nvidia-smi' must work; in a container: --gpus all)"],
   [/^libcudnn/, "cuDNN: 'pip install nvidia-cudnn-cu{major}'"],
-  [/^libnv(infer|onnxparser)/, "TensorRT: 'pip install tensorrt-cu{major}', with its folder in LD_LIBRARY_PATH"],
+  [/^libnv(infer|onnxparser)/, "TensorRT: 'pip install tensorrt-cu{major}'"],
   [
     /^lib(cublas|cudart|curand|cufft|nvrtc)/,
     'the CUDA {major} libraries: \'pip install "onnxruntime-gpu[cuda,cudnn]"\'',

@@ -3,6 +3,7 @@
 
 import { closeSync, openSync, readSync } from 'node:fs'
 import { loadKoffi } from '../../../base/koffi.ts'
+import { driverLibrary } from '../../../cuda/cuda-libraries.ts'
 
 export type GpuCode = {
   readonly kind: 'machine code' | 'PTX'
@@ -95,7 +96,7 @@ function sectionStart(read: (at: number, length: number) => Buffer): number | nu
 /** Asks the driver; null: there is none, or it has no such GPU. */
 export function askDriver(index: number): Gpu | null {
   try {
-    const driver = loadKoffi().load('libcuda.so.1')
+    const driver = loadKoffi().load(driverLibrary)
     const ask = (definition: string, ...values: number[]): number => {
       const result = [0]
       const code = (driver.func(definition) as unknown as (...all: unknown[]) => number)(result, ...values)

@@ -1,9 +1,10 @@
 // Loads the part of llama.cpp that computes on GPUs of NVIDIA. It needs CUDA's libraries, which pip and NVIDIA put into folders where
 // the system does not look. So each library that the loader misses is looked for there and loaded first.
 
-import { existsSync, globSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { messageOf, ServerError } from '../../../base/server-error.ts'
+import { cudaFolders } from '../../../cuda/cuda-libraries.ts'
 import { codeObstacle, readGpuCode, type Gpu } from './gpu-code.ts'
 
 /** The obstacle of each file that does not load, and the file that does; null: there is none. */
@@ -11,17 +12,6 @@ export type CudaLoad = { readonly file: string | null; readonly obstacles: reado
 
 /** Twice as many as CUDA has libraries: each is tried at most twice. */
 const loadTries = 32
-
-const libraryFolders = (environment: NodeJS.ProcessEnv): string[] => [
-  '/usr/local/cuda/lib64',
-  '/usr/local/cuda/targets/x86_64-linux/lib',
-  '/usr/local/cuda/targets/sbsa-linux/lib',
-  '/opt/cuda/lib64',
-  ...['VIRTUAL_ENV', 'CONDA_PREFIX'].flatMap((name) => {
-    const root = environment[name] ?? ''
-    return root === '' ? [] : [path.join(root, 'lib'), ...globSync(`${root}/lib/python*/site-packages/nvidia/*/lib`)]
-  }),
-]
 
 /** Tries the files in their order until one loads that has code for the GPU; null: nobody knows the GPU. `load` throws the loader's text. */
 export function loadCuda(
@@ -34,7 +24,7 @@ export function loadCuda(
   for (const file of files) {
     const codes = gpu === null ? null : readGpuCode(file)
     const unfit = gpu === null || codes === null ? null : codeObstacle(codes, gpu)
-    const obstacle = unfit ?? loadWithMissing(file, libraryFolders(environment), load)
+    const obstacle = unfit ?? loadWithMissing(file, cudaFolders(environment), load)
     if (obstacle === null) return { file, obstacles }
     obstacles.push(unfit === null ? obstacle : `${file}: ${obstacle}`)
   }
@@ -75,6 +65,6 @@ export function noGpu(folder: string, { file, obstacles }: CudaLoad): ServerErro
     )
   const needed = 'It needs the driver of NVIDIA, libcudart.so.13 and libcublas.so.13: install CUDA 13'
   const ways =
-    "('pip install nvidia-cuda-runtime nvidia-cublas', with their folders in LD_LIBRARY_PATH), for CUDA 12 the package @node-llama-cpp/linux-x64-cuda-ext beside it, or set kind: KIND_CPU"
+    "('pip install nvidia-cuda-runtime nvidia-cublas', into the environment that VIRTUAL_ENV names), for CUDA 12 the package @node-llama-cpp/linux-x64-cuda-ext beside it, or set kind: KIND_CPU"
   return new ServerError('UNAVAILABLE', `${place}: ${obstacles.join('; ')}. ${needed} ${ways}`)
 }
