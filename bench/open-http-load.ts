@@ -87,6 +87,17 @@ export class OpenHttpLoad implements Disposable {
     return load
   }
 
+  /** A request under way on each connection, for so long. */
+  async runClosed(seconds: number): Promise<OpenLoadResult> {
+    this.#okMs = []
+    this.#refusedMs = []
+    const startedMs = performance.now()
+    this.#onAnswer = () => this.#idle.pop()?.ask()
+    for (const connection of this.#idle.splice(0)) connection.ask()
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    return this.#end(startedMs, this.#okMs.length + this.#refusedMs.length)
+  }
+
   /** Evenly spaced, to the millisecond. A request that finds no free connection is offered all the same, and counts as neither. */
   async run(perSecond: number, seconds: number): Promise<OpenLoadResult> {
     this.#okMs = []
@@ -98,19 +109,18 @@ export class OpenHttpLoad implements Disposable {
       for (; offered < due; offered++) this.#idle.pop()?.ask()
       await new Promise((resolve) => setTimeout(resolve, 1))
     }
-    const result = {
-      seconds: (performance.now() - startedMs) / 1000,
-      offered,
-      okCount: this.#okMs.length,
-      refusedCount: this.#refusedMs.length,
-      okMs: this.#okMs,
-      refusedMs: this.#refusedMs,
-    }
+    return this.#end(startedMs, offered)
+  }
+
+  async #end(startedMs: number, offered: number): Promise<OpenLoadResult> {
+    this.#onAnswer = () => undefined
+    const [okMs, refusedMs] = [[...this.#okMs], [...this.#refusedMs]]
+    const seconds = (performance.now() - startedMs) / 1000
     while (this.#idle.length < this.#connections.length) {
       await new Promise<void>((resolve) => (this.#onAnswer = resolve))
     }
     this.#onAnswer = () => undefined
-    return result
+    return { seconds, offered, okCount: okMs.length, refusedCount: refusedMs.length, okMs, refusedMs }
   }
 
   [Symbol.dispose](): void {

@@ -36,6 +36,10 @@ export class ClientMemory {
   inflatedBytes = 0
   /** Requests and answers for which there was no room. */
   refusedCount = 0
+  /** Messages over gRPC that somebody works on: when the work is done, memory comes back. */
+  inWorkCount = 0
+  /** Who waits for memory of requests; each is told when some comes back. */
+  readonly waiting = new Set<() => void>()
   /** One queue for all ports: what one port gives back makes room for another. */
   readonly inflations = new InflateQueue()
   /** What one connection may hold. */
@@ -84,6 +88,11 @@ export class ClientMemory {
     return requestBytes > this.connectionLimitBytes || this.requestBytes > this.#requestPressureBytes
   }
 
+  /** Whether requests would hold more than half of the budget with so many more bytes. */
+  isPressedBy(bytes: number): boolean {
+    return this.requestBytes + bytes > this.#requestPressureBytes
+  }
+
   /** Counts a refusal, and says why. */
   refuse(bytes: number): string {
     this.refusedCount++
@@ -121,6 +130,13 @@ export class ConnectionMemory {
   release(bytes: number): void {
     this.requestBytes -= bytes
     this.server.requestBytes -= bytes
+    if (this.server.waiting.size > 0) for (const look of this.server.waiting) look()
+  }
+
+  /** More messages that somebody works on, or fewer. */
+  changeWork(count: number): void {
+    this.inWorkCount += count
+    this.server.inWorkCount += count
   }
 
   /** More unread bytes of answers, or fewer. */
@@ -164,5 +180,6 @@ export class ConnectionMemory {
   close(): void {
     this.release(this.requestBytes)
     this.changeAnswers(-this.answerBytes)
+    this.changeWork(-this.inWorkCount)
   }
 }

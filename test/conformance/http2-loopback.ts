@@ -89,6 +89,8 @@ export class Http2Loopback implements ConnectionUser {
     this.connection = new Http2Connection({ clock: this.clock, memory: this.memory }, this.socket as Socket, this)
   }
 
+  isTight = false
+
   answerToForeign(): null {
     return null
   }

@@ -199,6 +199,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": [
     'repository/mapped-folders.ts mostMappedModels',
   ],
+  'gRPC messages above 64 KiB that arrive at the same time': [
+    'transport/message-turns.ts mostArrivingBytes',
+    'transport/message-turns.ts mostBusyLooks',
+  ],
   'unread answers of one gRPC connection': [
     'transport/client-memory.ts mostUnreadBytes',
     'transport/client-memory.ts mostUnreadBytesUnderPressure',

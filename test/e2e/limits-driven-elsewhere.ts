@@ -273,6 +273,14 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/transport/client-memory.test.ts',
     'a connection is full at its share of requests',
   ),
+  'gRPC messages above 64 KiB that arrive at the same time': elsewhere(
+    'src/transport/message-turns.test.ts',
+    'as many messages arrive at a time as the share allows',
+  ),
+  'gRPC messages above 64 KiB that wait for their turn': elsewhere(
+    'src/transport/message-turns.test.ts',
+    'beginnings of messages that wait hold a quarter of the budget at most',
+  ),
   'unread answers of one gRPC connection': elsewhere(
     'src/transport/client-memory.test.ts',
     'or of unread answers; under pressure sooner',

@@ -91,3 +91,14 @@ export function encodeStatusMessage(message: string): string {
 }
 
 const plain = /^[ -$&-~]*$/
+
+/** The fields that end a call. */
+export function trailersOf(status: GrpcStatus): (readonly [string, string])[] {
+  const fields: [string, string][] = [['grpc-status', String(status.code)]]
+  if (status.message !== '') fields.push(['grpc-message', encodeStatusMessage(status.message)])
+  if (status.retryAfterMs > 0) {
+    fields.push(['retry-after', String(Math.ceil(status.retryAfterMs / 1000))])
+    fields.push(['grpc-retry-pushback-ms', String(status.retryAfterMs)])
+  }
+  return fields
+}

@@ -9,7 +9,7 @@ import type { InflateFailure } from '../inflate-queue.ts'
 import type { PeerCertificate } from '../peer-certificate.ts'
 import { RequestMemory } from '../request-memory.ts'
 import type { GrpcTransportOptions } from './grpc-transport-options.ts'
-import { encodeStatusMessage, GrpcStatus, statusCodes, statusOk } from './grpc-status.ts'
+import { GrpcStatus, statusCodes, statusOk, trailersOf } from './grpc-status.ts'
 import { StallWatch } from './stall-watch.ts'
 import { metadataValue, type GrpcCall, type OutgoingMessage } from './grpc-transport.ts'
 import { errorCodes } from '../http2/http2-format.ts'
@@ -17,7 +17,8 @@ import { encodeHeaderBlock, okTrailers, plainHead } from '../http2/hpack-encoder
 import type { Http2Stream, StreamUser } from '../http2/http2-stream.ts'
 import type { RequestHead } from '../http2/request-head.ts'
 import { CompressedAnswers } from './compressed-answers.ts'
-import { MessageAssembler } from './message-assembler.ts'
+import { MessageArrival, type TurnSurroundings } from './message-arrival.ts'
+import { MessageAssembler, MessageUnwelcome } from './message-assembler.ts'
 import { acceptedEncodings, chooseEncoding, isMessageEncoding } from './message-compression.ts'
 import { assemblerRefusal, inflateRefusal, noRoomFor, type MessageLimit } from './message-refusals.ts'
 
@@ -42,7 +43,7 @@ const mostControlBytes = 1024 * 1024
 /** What a call of such a method counts for in a turn of the event loop, beside its bytes. */
 const controlBytes = 16 * 1024
 
-export type CallSurroundings = {
+export type CallSurroundings = TurnSurroundings & {
   readonly clock: Clock
   readonly options: GrpcTransportOptions
   readonly memory: ConnectionMemory
@@ -77,6 +78,10 @@ export class Http2Call implements GrpcCall, StreamUser {
   readonly #surroundings: CallSurroundings
   /** Null as long as every message has come in one piece. */
   #assembler: MessageAssembler | null = null
+  /** The turn of a large message; null as long as none came. */
+  #arrival: MessageArrival | null = null
+  /** Bytes of a message that waits for its turn. */
+  #beginningBytes = 0
   /** Null: answers go out as they are. */
   #compressed: CompressedAnswers | null = null
   #mostMessageBytes: number
@@ -316,6 +321,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   /** Nothing looks at the call's messages any more. */
   #endRequest(): void {
     if (this.#isUnanswered) this.#setUnanswered(false)
+    this.#arrival?.end()
     if (this.#heldBytes > 0) this.#surroundings.memory.release(this.#heldBytes)
     this.#heldBytes = 0
     if (this.#memories !== null) for (const memory of this.#memories.values()) memory.end()
@@ -326,7 +332,7 @@ export class Http2Call implements GrpcCall, StreamUser {
 
   #countWork(change: number): void {
     this.#inWorkCount += change
-    this.#surroundings.memory.inWorkCount += change
+    this.#surroundings.memory.changeWork(change)
   }
 
   #setUnanswered(isUnanswered: boolean): void {
@@ -370,11 +376,11 @@ export class Http2Call implements GrpcCall, StreamUser {
       this.#give(message, false)
       return
     }
-    this.#assembler ??= new MessageAssembler(
-      this.#mostMessageBytes,
-      (bytes) => this.#reserve(bytes),
-      (bytes) => this.#surroundings.memory.server.bodies.take(bytes),
-    )
+    this.#assembler ??= new MessageAssembler(this.#mostMessageBytes, {
+      reserve: (bytes) => this.#reserve(bytes),
+      kept: (bytes) => this.#surroundings.memory.server.bodies.take(bytes),
+      mayBegin: (messageBytes, arrivedBytes) => this.#isSmall || this.#mayBegin(messageBytes, arrivedBytes),
+    })
     this.#assembler.push(piece)
     this.#deliver()
     this.#assembler.keepRest()
@@ -389,6 +395,22 @@ export class Http2Call implements GrpcCall, StreamUser {
     if (!this.#surroundings.memory.reserve(bytes)) return false
     this.#heldBytes += bytes
     return true
+  }
+
+  /** False: the message waits for its turn. Throws MessageUnwelcome where there is no room for what arrived. */
+  #mayBegin(messageBytes: number, arrivedBytes: number): boolean {
+    this.#arrival ??= new MessageArrival(this.#stream, this.#surroundings, () => this.#onTurn())
+    if (this.#arrival.mayBegin(messageBytes, arrivedBytes)) return true
+    if (!this.#reserve(arrivedBytes)) throw new MessageUnwelcome(messageBytes)
+    this.#beginningBytes = arrivedBytes
+    return false
+  }
+
+  #onTurn(): void {
+    this.#heldBytes -= this.#beginningBytes
+    this.#surroundings.memory.release(this.#beginningBytes)
+    this.#beginningBytes = 0
+    this.#deliver()
   }
 
   /** HOT: once per request. */
@@ -416,7 +438,7 @@ export class Http2Call implements GrpcCall, StreamUser {
   }
 
   get #isWaiting(): boolean {
-    return this.#isPaused || this.#isInflating || this.#isHeldBack
+    return this.#isPaused || this.#isInflating || this.#isHeldBack || this.#arrival?.isWaiting === true
   }
 
   /** The client has taken answers, or memory was given back: messages may be delivered again. */
@@ -476,6 +498,7 @@ export class Http2Call implements GrpcCall, StreamUser {
         return
       }
       if (message === null) break
+      this.#arrival?.end()
       if (message.isCompressed) this.#inflate(message.bytes, message.isReserved)
       else this.#give(message.bytes, message.isReserved)
     }
@@ -571,13 +594,3 @@ export class Http2Call implements GrpcCall, StreamUser {
 }
 
 const largestMessageBytes = 2 ** 31 - 1
-
-function trailersOf(status: GrpcStatus): (readonly [string, string])[] {
-  const fields: [string, string][] = [['grpc-status', String(status.code)]]
-  if (status.message !== '') fields.push(['grpc-message', encodeStatusMessage(status.message)])
-  if (status.retryAfterMs > 0) {
-    fields.push(['retry-after', String(Math.ceil(status.retryAfterMs / 1000))])
-    fields.push(['grpc-retry-pushback-ms', String(status.retryAfterMs)])
-  }
-  return fields
-}

@@ -13,6 +13,7 @@ import { FrameOutput } from '../http2/frame-output.ts'
 import type { Http2Connection } from '../http2/http2-connection.ts'
 import { readIntoLentBuffer } from '../lent-buffer-socket.ts'
 import { Listener } from '../listener.ts'
+import { MessageTurns } from '../message-turns.ts'
 import { MistakenClients } from '../mistaken-clients.ts'
 import { UnreadAnswers } from '../unread-answers.ts'
 import type { TrafficMeter } from '../traffic-meter.ts'
@@ -40,6 +41,7 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
   readonly clientMemory: ClientMemory
   readonly handle: CallHandler
   readonly mistaken: MistakenClients
+  readonly turns: MessageTurns
   readonly #listener: Listener<ServedConnection>
   readonly #output = new FrameOutput()
   readonly #unread: UnreadAnswers
@@ -52,6 +54,7 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
     this.handle = handle
     this.mistaken = new MistakenClients(dependencies.log, 'gRPC', dependencies.otherPort)
     this.clientMemory = dependencies.clientMemory ?? new ClientMemory()
+    this.turns = new MessageTurns({ clock: this.clock, memory: this.clientMemory })
     this.#listener = new Listener(dependencies, options, {
       plainSockets: { ...socketOptions, pauseOnConnect: true },
       tlsSockets: { ...socketOptions, ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs },
@@ -79,6 +82,7 @@ export class Http2Transport implements GrpcTransport, ConnectionHost {
     await this.#listener.drain()
     this.#unread.stop()
     this.#cancelSweep?.()
+    this.turns.stop()
   }
 
   async close(): Promise<void> {

@@ -15,6 +15,16 @@ const prefixBytes = 5
 const leastBytes = 1024
 const none = (): null => null
 const always = (): boolean => true
+
+/** What an assembler asks of its call. */
+type Surroundings = {
+  /** Asked before a buffer grows by so many bytes; false: there is no room. */
+  readonly reserve?: (bytes: number) => boolean
+  /** Memory that is there already. */
+  readonly kept?: (bytes: number) => Buffer | null
+  /** Asked before a message that comes in parts is collected; false: it stays where it is until `next` is called again. */
+  readonly mayBegin?: (messageBytes: number, arrivedBytes: number) => boolean
+}
 /** How much larger each new buffer is. A higher number means fewer copies of the bytes collected so far. */
 const growth = 16
 
@@ -41,6 +51,7 @@ export class MessageAssembler {
   readonly #limitBytes: number
   readonly #reserve: (bytes: number) => boolean
   readonly #kept: (bytes: number) => Buffer | null
+  readonly #mayBegin: (messageBytes: number, arrivedBytes: number) => boolean
   /** A prefix that arrives in pieces; null as long as none did. */
   #prefix: Buffer | null = null
   #prefixLength = 0
@@ -53,14 +64,10 @@ export class MessageAssembler {
   #chunk: Buffer | null = null
   #at = 0
 
-  /** `reserve` is asked before a buffer grows by so many bytes, `kept` for memory that is there already. */
-  constructor(
-    limitBytes: number,
-    reserve: (bytes: number) => boolean = always,
-    kept: (bytes: number) => Buffer | null = none,
-  ) {
+  constructor(limitBytes: number, { reserve = always, kept = none, mayBegin = always }: Surroundings = {}) {
     this.#reserve = reserve
     this.#kept = kept
+    this.#mayBegin = mayBegin
     this.#limitBytes = limitBytes
   }
 
@@ -119,7 +126,7 @@ export class MessageAssembler {
     if (chunk === null) return null
     if (this.#messageBytes < 0 && !this.#readPrefix(chunk)) return this.#exhausted()
     const bytes = this.#body(chunk)
-    if (bytes === null) return this.#exhausted()
+    if (bytes === null) return this.#at < chunk.length ? null : this.#exhausted()
     const isCompressed = this.#flag !== 0
     const isReserved = this.#collected !== null
     this.#prefixLength = 0
@@ -163,6 +170,7 @@ export class MessageAssembler {
       this.#at += size
       return Buffer.from(chunk.subarray(this.#at - size, this.#at))
     }
+    if (this.#collected === null && (available === 0 || !this.#mayBegin(size, available))) return null
     const taken = Math.min(size - this.#collectedLength, available)
     const target = this.#room(this.#collectedLength + taken, chunk)
     // Bytes that were read straight to their place are there already.

@@ -13,6 +13,7 @@ import type { Http2Stream } from '../http2/http2-stream.ts'
 import type { RequestHead } from '../http2/request-head.ts'
 import type { MistakenClients } from '../mistaken-clients.ts'
 import { ConnectionMemory, type ClientMemory } from '../client-memory.ts'
+import { TurnLane, type MessageTurns } from '../message-turns.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
@@ -21,6 +22,7 @@ export type ConnectionHost = {
   readonly clientMemory: ClientMemory
   readonly handle: CallHandler
   readonly mistaken: MistakenClients
+  readonly turns: MessageTurns
   /** At the end of this turn of the event loop. */
   flushSoon(connection: Http2Connection): void
   flushNow(connection: Http2Connection): void
@@ -35,6 +37,7 @@ export class ServedConnection implements ConnectionUser {
   readonly #surroundings: CallSurroundings
   readonly #memory: ConnectionMemory
   readonly #heldBack = new Set<{ goOn(): void }>()
+  readonly #arriving = new Set<{ openWindow(): void }>()
   #isReliefPlanned = false
 
   constructor(host: ConnectionHost, socket: Socket) {
@@ -51,6 +54,10 @@ export class ServedConnection implements ConnectionUser {
       options,
       memory,
       unanswered: { count: 0 },
+      turns: host.turns,
+      lane: new TurnLane(memory),
+      arriving: this.#arriving,
+      followWindows: this.#followWindows,
       heldBack: this.#heldBack,
       onRelief: this.#relieve,
       remoteAddress: () => socket.remoteAddress ?? '',
@@ -60,8 +67,19 @@ export class ServedConnection implements ConnectionUser {
     }
   }
 
+  get isTight(): boolean {
+    return this.#host.turns.isTight
+  }
+
+  /** HOT: once per call. */
+  readonly #followWindows = (): void => {
+    // The smaller window is for what has no turn yet.
+    if (this.connection.setTight(this.isTight)) for (const message of this.#arriving) message.openWindow()
+  }
+
   /** HOT: once per call. */
   onStream(stream: Http2Stream, head: RequestHead): void {
+    this.#followWindows()
     const call = new Http2Call(stream, head, this.#surroundings)
     stream.user = call
     this.#keeper.callBegun()

@@ -14,7 +14,6 @@ import {
   encodeGoaway,
   encodePing,
   encodeReset,
-  encodeWindowUpdate,
   errorCodes,
   frameFlags,
   frameTypes,
@@ -23,14 +22,7 @@ import {
   type Http2ErrorCode,
 } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
-import {
-  connectionWindowBytes,
-  maxConcurrentStreams,
-  maxFrameBytes,
-  maxHeaderListBytes,
-  serverPreface,
-  streamWindowBytes,
-} from './server-preface.ts'
+import { maxConcurrentStreams, maxFrameBytes, maxHeaderListBytes } from './server-preface.ts'
 import type { FrameOutput } from './frame-output.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
 import { validateFrameHeader } from './frame-rules.ts'
@@ -40,11 +32,14 @@ import { HpackDecoder } from './hpack-decoder.ts'
 import { encodeHeaderBlock } from './hpack-encoder.ts'
 import { Http2Stream, type StreamHost } from './http2-stream.ts'
 import { PeerSettings } from './peer-settings.ts'
+import { ReceiveWindows } from './receive-windows.ts'
 import { areTrailersValid, parseRequestHead, type RequestHead } from './request-head.ts'
 import { SendQueue } from './send-queue.ts'
 
 /** Whoever holds the connection. */
 export interface ConnectionUser {
+  /** True: the client is to send little of a message before it is told to. */
+  readonly isTight: boolean
   /** A valid request of gRPC. The callee sets `stream.user`. */
   onStream(stream: Http2Stream, head: RequestHead): void
   /** The last bytes for a client whose first bytes say that it speaks another protocol; null: it does not. */
@@ -81,13 +76,12 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   readonly #client = new PeerSettings()
   readonly #streams = new NumberTable<Http2Stream>()
   readonly #closedStreams = new ClosedStreams()
+  readonly #windows: ReceiveWindows
   #hasGreeted = false
   #hasSettings = false
   #lastStreamId = 0
   /** Streams with a higher id are not answered: a GOAWAY has told the client so. */
   #lastWelcomeId = largestWindowBytes
-  #receiveWindowBytes = connectionWindowBytes
-  #uncreditedBytes = 0
   /** The stream of the DATA frame being read; null where the stream is gone. */
   #dataStream: Http2Stream | null = null
   #lastDataStream: Http2Stream | null = null
@@ -101,6 +95,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     this.#user = user
     this.#budget = new FrameBudget(dependencies.clock)
     this.#queue = new SendQueue(socket, this.#budget, (stream) => this.#onAllSent(stream))
+    this.#windows = new ReceiveWindows(this.memory, (frame) => this.#sendControl(frame))
     socket.on('drain', () => this.#wantFlush())
     // After an error comes 'close', which ends the connection.
     socket.on('error', () => undefined)
@@ -180,32 +175,26 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     this.#wantFlush()
   }
 
-  /** HOT: once per piece of data. The client is told when half of its window is used up. */
   credit(stream: Http2Stream, bytes: number): void {
-    this.#creditConnection(bytes)
-    stream.uncreditedBytes += bytes
-    if (stream.uncreditedBytes < streamWindowBytes / 2 || stream.hasRemoteEnded || stream.isClosed) return
-    stream.receiveWindowBytes += stream.uncreditedBytes
-    this.#sendControl(encodeWindowUpdate(stream.id, stream.uncreditedBytes))
-    stream.uncreditedBytes = 0
+    if (!this.isClosed) this.#windows.credit(stream, bytes)
   }
 
-  #creditConnection(bytes: number): void {
-    this.#uncreditedBytes += bytes
-    this.creditWhatIsUsed()
+  openWindowFor(stream: Http2Stream, bytes: number): void {
+    if (!this.isClosed) this.#windows.openFor(stream, bytes)
   }
 
-  /** True: half of the window is used up, and the client was not told yet that it may send more. */
+  /** True: the client was not told yet that it may send more. */
   get owesCredit(): boolean {
-    return this.#uncreditedBytes >= connectionWindowBytes / 2
+    return this.#windows.owesCredit
   }
 
-  /** A client that is over its share may not send more, whatever stream it is for. */
   creditWhatIsUsed(): void {
-    if (!this.owesCredit || this.isClosed || this.memory.isFull) return
-    this.#receiveWindowBytes += this.#uncreditedBytes
-    this.#sendControl(encodeWindowUpdate(0, this.#uncreditedBytes))
-    this.#uncreditedBytes = 0
+    if (!this.isClosed) this.#windows.creditWhatIsUsed()
+  }
+
+  /** True: the client is told of another window for its streams. HOT: once per call. */
+  setTight(isTight: boolean): boolean {
+    return this.#hasGreeted && !this.isClosed && this.#windows.announce(isTight)
   }
 
   resetStream(stream: Http2Stream, code: Http2ErrorCode): void {
@@ -275,7 +264,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   #greet(): void {
     this.#hasGreeted = true
-    this.#socket.write(serverPreface)
+    this.#socket.write(this.#windows.greet(this.#user.isTight))
   }
 
   #fail(reason: unknown): void {
@@ -313,9 +302,9 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   /** The windows count padding as data, and count data that nobody takes. */
   #beginData(flags: number, streamId: number, length: number): void {
     if (this.#isIdle(streamId)) throw new Http2Error(errorCodes.PROTOCOL_ERROR, `data on idle stream ${streamId}`)
-    this.#receiveWindowBytes -= length
-    if (this.#receiveWindowBytes < 0)
+    if (!this.#windows.take(length)) {
       throw new Http2Error(errorCodes.FLOW_CONTROL_ERROR, 'more data than was asked for')
+    }
     if (length === 0 && (flags & frameFlags.END_STREAM) === 0) this.#budget.charge('empty data')
     this.#dataLeft = length
     let stream = this.#streams.get(streamId) ?? null
@@ -355,9 +344,9 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   onDataPiece(flags: number, _streamId: number, piece: Buffer, isLast: boolean): void {
     const stream = this.#dataStream
     this.#dataLeft -= piece.length
-    if (stream === null) this.#creditConnection(piece.length)
+    if (stream === null) this.#windows.creditConnection(piece.length)
     else if (stream.expectedBytes >= 0 && piece.length > stream.expectedBytes) {
-      this.#creditConnection(piece.length)
+      this.#windows.creditConnection(piece.length)
       this.#breakOff(stream, errorCodes.PROTOCOL_ERROR)
     } else if (piece.length > 0) {
       if (stream.expectedBytes > 0) stream.expectedBytes -= piece.length
@@ -366,7 +355,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     if (!isLast) return
     if (this.#dataLeft > 0) {
       // Nobody reads the padding: its bytes are given back to the windows at once.
-      if (stream === null || stream.isClosed) this.#creditConnection(this.#dataLeft)
+      if (stream === null || stream.isClosed) this.#windows.creditConnection(this.#dataLeft)
       else this.credit(stream, this.#dataLeft)
     }
     this.#dataStream = null
@@ -432,6 +421,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   #openStream(streamId: number, head: RequestHead | null, endsStream: boolean): void {
     const stream = new Http2Stream(this, streamId, this.#client.initialWindowBytes, head?.contentBytes ?? -1)
+    stream.receiveWindowBytes = this.#windows.streamBytes
     this.#streams.set(streamId, stream)
     if (head === null) {
       this.#budget.charge('reset')
@@ -465,7 +455,10 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   #onSettings(flags: number, payload: Buffer): void {
     this.#budget.charge('settings')
-    if ((flags & frameFlags.ACK) !== 0) return
+    if ((flags & frameFlags.ACK) !== 0) {
+      this.#windows.onAnswer(this.streams())
+      return
+    }
     const before = this.#client.initialWindowBytes
     this.#client.apply(payload)
     this.#queue.encoder.limitTable(this.#client.headerTableBytes)

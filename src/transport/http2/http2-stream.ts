@@ -36,6 +36,8 @@ export interface StreamHost {
   readyToSend(stream: Http2Stream): void
   /** So many bytes of the body were used: the client may send as many again. */
   credit(stream: Http2Stream, bytes: number): void
+  /** So many bytes of a message are still to come, and may. */
+  openWindowFor(stream: Http2Stream, bytes: number): void
   /** Breaks the stream off. */
   resetStream(stream: Http2Stream, code: Http2ErrorCode): void
 }
@@ -99,7 +101,8 @@ export class Http2Stream {
   #trailers: Buffer | null = null
   #first: Outgoing | null = null
   #last: Outgoing | null = null
-  #isPaused = false
+  /** True: what arrives is kept until the call goes on. */
+  isPaused = false
   #held: HeldPieces | null = null
 
   constructor(host: StreamHost, id: number, sendWindowBytes: number, expectedBytes: number) {
@@ -138,16 +141,20 @@ export class Http2Stream {
     this.#host.resetStream(this, code)
   }
 
+  openWindowFor(bytes: number): void {
+    this.#host.openWindowFor(this, bytes)
+  }
+
   /** From the connection: where the next bytes of the body may be read to. */
   target(mostBytes: number): Buffer | null {
-    if (this.#isPaused || (this.#held !== null && !this.#held.isEmpty)) return null
+    if (this.isPaused || (this.#held !== null && !this.#held.isEmpty)) return null
     return this.user?.target(mostBytes) ?? null
   }
 
   /** From the connection: part of the body has arrived. HOT. */
   receive(piece: Buffer): void {
     this.receivedBytes += piece.length
-    if (this.#isPaused || (this.#held !== null && !this.#held.isEmpty)) {
+    if (this.isPaused || (this.#held !== null && !this.#held.isEmpty)) {
       if (this.#host.memory.reserve(piece.length)) {
         this.#held ??= new HeldPieces()
         this.#held.add(piece)
@@ -164,22 +171,24 @@ export class Http2Stream {
   /** From the connection: no more will arrive. */
   receiveEnd(): void {
     this.hasRemoteEnded = true
-    if (!this.#isPaused && (this.#held === null || this.#held.isEmpty)) this.user?.onBodyEnd()
+    if (!this.isPaused && (this.#held === null || this.#held.isEmpty)) this.user?.onBodyEnd()
   }
 
   setPaused(isPaused: boolean): void {
-    if (this.#isPaused === isPaused) return
-    this.#isPaused = isPaused
+    if (this.isPaused === isPaused) return
+    this.isPaused = isPaused
     if (isPaused) return
     const held = this.#held
     if (held !== null) {
-      while (!this.#isPaused && !held.isEmpty) {
+      while (!this.isPaused && !held.isEmpty) {
         const piece = this.#takeHeld(held)
         this.user?.onPiece(piece)
         this.#host.credit(this, piece.length)
       }
-      if (this.#isPaused) return
+      if (this.isPaused) return
     }
+    // What was used last before the pause is given back now.
+    if (!this.isClosed) this.#host.credit(this, 0)
     if (this.hasRemoteEnded && !this.isClosed) this.user?.onBodyEnd()
   }
 

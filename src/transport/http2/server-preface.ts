@@ -1,5 +1,6 @@
 // What the server allows its clients, and the first frames, which tell clients so.
 
+import { leastTurnBytes } from '../message-turns.ts'
 import { defaultWindowBytes, encodeSettings, encodeWindowUpdate, settingIds } from './http2-format.ts'
 
 /**
@@ -8,6 +9,8 @@ import { defaultWindowBytes, encodeSettings, encodeWindowUpdate, settingIds } fr
  */
 export const streamWindowBytes = 8 * 1024 * 1024
 export const connectionWindowBytes = 16 * 1024 * 1024
+/** The window of a stream while large messages wait for their turns. What needs no turn has room in it. */
+export const tightWindowBytes: number = leastTurnBytes
 /** Large: data is passed on as it arrives, so a large frame costs the server no memory and saves the client work. */
 export const maxFrameBytes = 1024 * 1024
 /** A client with more calls keeps them until others have ended. */
@@ -15,13 +18,17 @@ export const maxConcurrentStreams = 1000
 /** The most that the fields of a request may take: names, values and 32 bytes for each field. */
 export const maxHeaderListBytes = 16 * 1024
 
-/** The first frames of the server. */
-export const serverPreface: Buffer = Buffer.concat([
-  encodeSettings([
-    [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
-    [settingIds.INITIAL_WINDOW_SIZE, streamWindowBytes],
-    [settingIds.MAX_FRAME_SIZE, maxFrameBytes],
-    [settingIds.MAX_HEADER_LIST_SIZE, maxHeaderListBytes],
-  ]),
-  encodeWindowUpdate(0, connectionWindowBytes - defaultWindowBytes),
-])
+const prefaceWith = (windowBytes: number): Buffer =>
+  Buffer.concat([
+    encodeSettings([
+      [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
+      [settingIds.INITIAL_WINDOW_SIZE, windowBytes],
+      [settingIds.MAX_FRAME_SIZE, maxFrameBytes],
+      [settingIds.MAX_HEADER_LIST_SIZE, maxHeaderListBytes],
+    ]),
+    encodeWindowUpdate(0, connectionWindowBytes - defaultWindowBytes),
+  ])
+
+/** The first frames of the server; the second where large messages wait for their turns. */
+export const serverPreface: Buffer = prefaceWith(streamWindowBytes)
+export const tightServerPreface: Buffer = prefaceWith(tightWindowBytes)
