@@ -6,6 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import { interpreterOf } from './config/backend-interpreter.ts'
 import type { CoresOf } from './config/host-policy.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import { workerEnvironment } from './base/worker-environment.ts'
@@ -96,7 +97,7 @@ const builtIn: Readonly<Record<string, MakeBackend>> = {
   },
   onnxruntime: async (dependencies, settings, { backendConfig }) => {
     const { OnnxBackend } = await import('./backends/onnx/onnx-backend.ts')
-    const interpreter = backendConfig.get('python')?.get('interpreter') ?? 'python3'
+    const interpreter = interpreterOf(backendConfig, 'python')
     return new OnnxBackend({ ...dependencies, interpreter }, settings)
   },
   python: async (dependencies, settings) => {

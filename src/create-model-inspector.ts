@@ -177,14 +177,14 @@ async function pythonWarnings(
   if ((readParameter(config, 'EXECUTION_ENV_PATH') ?? '') !== '') return []
   const facts = await parser.factsOf(file)
   if (facts === null) {
-    const fix = 'install Python, or name one with --backend-config=python,interpreter=<path>'
+    const fix = 'install Python, or name one with --python=<path>'
     return [whole(file, `the file was not read, because there is no '${interpreter}' here`, fix)]
   }
   if (facts.error !== null) return []
   const warnings = []
   const ownPackages = readParameter(config, 'AUTO_INSTALL_REQUIREMENTS') === true
   for (const module of ownPackages ? [] : facts.missing) {
-    const fix = `pip install it there, name another Python with --backend-config=python,interpreter=<path>, or set AUTO_INSTALL_REQUIREMENTS`
+    const fix = `pip install it there, name another with --python=<path>, or set AUTO_INSTALL_REQUIREMENTS`
     warnings.push(whole(file, `'${interpreter}' has no module '${module}', which the model imports`, fix))
   }
   const { methods } = facts

@@ -2,6 +2,7 @@
 
 import { availableParallelism } from 'node:os'
 import { messageOf, ServerError } from './base/server-error.ts'
+import { interpreterOf } from './config/backend-interpreter.ts'
 import { openAiOwnRoutes, openAiRoutes } from './frontends/openai/openai-routes.ts'
 import { predictEndpoint } from './frontends/kserve1/predict-endpoint.ts'
 import { closeBoth, httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
@@ -100,7 +101,7 @@ async function createTorchservePorts(
   torchserve: TorchserveOptions,
 ): Promise<FurtherPort[]> {
   const { openTorchserve } = await import('./torchserve-ports.ts')
-  const python = options.engine.backendConfig.get('torchserve')?.get('interpreter') ?? 'python3'
+  const python = interpreterOf(options.engine.backendConfig, 'torchserve')
   const { routes, grpc, close } = await openTorchserve(parts, torchserve, python)
   const opened = (kind: keyof typeof routes, port: number): HttpPort => {
     const routesOf = ({ parts: shared, predict }: RouteParts): Route[] => routes[kind]({ ...shared, predict })

@@ -62,6 +62,8 @@ def log_traceback(error):
 def _write(message, level):
     if not isinstance(message, str):
         raise TypeError("log(): incompatible function arguments: expected a str, found %r" % type(message))
+    if not isinstance(level, LogLevel):
+        raise TypeError("log(): incompatible function arguments: expected a level as Logger.INFO, found %r" % (level,))
     caller = sys._getframe(2)
     _send(message, level, caller.f_code.co_filename, caller.f_lineno)
 

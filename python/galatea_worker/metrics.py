@@ -99,6 +99,11 @@ class MetricFamily:
 
     def __init__(self, name, description, kind):
         self._name = name
+        if kind not in (COUNTER, GAUGE, HISTOGRAM):
+            raise TypeError(
+                "MetricFamily(): incompatible arguments: kind must be MetricFamily.COUNTER, GAUGE or HISTOGRAM, got %r"
+                % (kind,)
+            )
         self._kind = int(kind)
         try:
             ask("createFamily", {"name": name, "description": description, "kind": _KINDS[self._kind]})

@@ -1,6 +1,7 @@
 """InferenceRequest: the argument of execute, and the request with which a model calls another model."""
 import enum
 import json
+import operator
 
 from . import bls
 from .context import context
@@ -38,6 +39,14 @@ class InferenceTrace:
 
     def get_context(self):
         return self._context
+
+
+def is_integer(value, lowest, highest):
+    """As pybind11 takes one: what can be an index, and no float."""
+    try:
+        return lowest <= operator.index(value) <= highest
+    except TypeError:
+        return False
 
 
 class InferenceRequest:
@@ -81,8 +90,10 @@ class InferenceRequest:
             or not isinstance(requested_output_names, (list, tuple, set))
             or not all(isinstance(name, str) for name in requested_output_names)
             or not isinstance(model_name, str)
-            or not isinstance(correlation_id, (int, str))
             or not isinstance(request_id, str)
+            or not is_integer(model_version, -(2**63), 2**63 - 1)
+            or not is_integer(flags, 0, 2**32 - 1)
+            or not is_integer(timeout, 0, 2**64 - 1)
         ):
             raise TypeError(
                 "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
@@ -93,6 +104,8 @@ class InferenceRequest:
                 "parameters: object = None)\n\nInvoked with: %r, %r, %r, %r"
                 % (request_id, inputs, requested_output_names, model_name)
             )
+        if not isinstance(correlation_id, str) and not is_integer(correlation_id, 0, 2**64 - 1):
+            raise TritonModelException("Correlation ID must be integer or string")
         for tensor in inputs:
             if not isinstance(tensor, Tensor):
                 raise TritonModelException(
@@ -101,15 +114,15 @@ class InferenceRequest:
                 )
         self._handle = 0
         self._request_id = request_id
-        self._correlation_id = correlation_id
-        self._flags = flags
-        self._timeout = timeout
+        self._correlation_id = correlation_id if isinstance(correlation_id, str) else operator.index(correlation_id)
+        self._flags = operator.index(flags)
+        self._timeout = operator.index(timeout)
         self._priority = 0
         self._inputs = list(inputs)
         self._requested = list(requested_output_names)
         self._places = None
         self._model_name = model_name
-        self._model_version = model_version
+        self._model_version = operator.index(model_version)
         self._preferred_memory = preferred_memory
         self._trace = trace
         self._sender = None
@@ -130,7 +143,9 @@ class InferenceRequest:
         return self._flags
 
     def set_flags(self, flags):
-        self._flags = flags
+        if not is_integer(flags, 0, 2**32 - 1):
+            raise TypeError("set_flags(): incompatible function arguments: flags must be an integer, got %r" % (flags,))
+        self._flags = operator.index(flags)
 
     def timeout(self):
         return self._timeout

@@ -61,7 +61,7 @@ Every flag of the server is taken, and its variable of the environment too: the 
   --model-config-name=<name>                   look for configs/<name>.pbtxt first
   --disable-auto-complete-config               a config.pbtxt is required, and complete
   --backend-directory=<path>                   where custom backends are
-  --backend-config=python,interpreter=<path>   the Python that parses Python models
+  --python=<path>                              the Python that reads and runs models in Python
   --allow-pickle-models                        scikit-learn models that are pickles may be loaded
   --model-cache-dir=<path>                     where to keep what is downloaded from a cloud repository
 

@@ -9,6 +9,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describedProblem, readAccessFile } from '../access/access-file.ts'
 import { messageOf } from '../base/server-error.ts'
+import { interpreterOf } from '../config/backend-interpreter.ts'
 import { countGpus } from '../open-gpus.ts'
 import { FlagError } from '../options/flag-forms.ts'
 import { optionsFromFlags } from '../options/options-from-flags.ts'
@@ -102,7 +103,7 @@ function memory({ process: { clientMemoryLimitBytes } }: ServerOptions): Finding
 const inGiB = (bytes: number): string => (bytes / 1024 ** 3).toFixed(1)
 
 async function python({ engine }: ServerOptions): Promise<Finding> {
-  const interpreter = engine.backendConfig.get('python')?.get('interpreter') ?? 'python3'
+  const interpreter = interpreterOf(engine.backendConfig, 'python')
   const question =
     'import sys\ntry:\n import numpy\n v = numpy.__version__\nexcept ImportError:\n v = ""\nprint(sys.version.split()[0], v)'
   try {
@@ -111,8 +112,7 @@ async function python({ engine }: ServerOptions): Promise<Finding> {
     if (numpy === '') return warn('Python', `${interpreter} ${version} without numpy`, `for Python models: ${interpreter} -m pip install numpy`) // prettier-ignore
     return ok('Python', `${interpreter} ${version} with numpy ${numpy}`)
   } catch (reason) {
-    const advice =
-      'needed for Python models only: install python3 and numpy, or name one with --backend-config=python,interpreter=PATH'
+    const advice = 'needed for Python models only: install python3 and numpy, or name one with --python PATH'
     return warn('Python', `${interpreter} does not start (${messageOf(reason).split('\n', 1)[0]})`, advice)
   }
 }

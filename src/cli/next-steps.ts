@@ -26,6 +26,6 @@ export function nextSteps(
   ]
 }
 
-/** The flag that names the Python of a backend, where it is not the usual one. */
+/** The flag that names the Python of a model, where it is not the usual one. */
 export const interpreterFlags = (backend: string, python: string): string[] =>
-  backend === '' || python === 'python3' ? [] : [`--backend-config=${backend},interpreter=${python}`]
+  backend === '' || python === 'python3' ? [] : ['--python', python]

@@ -36,7 +36,7 @@ const ofOnnx = [
 ]
 
 const wordsOf: ReadonlyMap<string, readonly string[]> = new Map([
-  ['', ofAll],
+  ['', ['interpreter', ...ofAll]],
   ['onnxruntime', [...ofOnnx, ...ofNative, ...ofAll]],
   ['llamacpp', ['library-path', ...ofAll]],
   ...['python', 'lightgbm', 'openvino', 'pytorch', 'sklearn', 'tensorflow', 'torchserve', 'vllm', 'xgboost'].map(

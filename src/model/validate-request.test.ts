@@ -73,6 +73,12 @@ const refusals: [rule: string, model: ModelSignature, inputs: Tensor[], message:
     "[request id: <id_unknown>] input 'A' already exists in request",
   ],
   [
+    'an input once more beside all inputs',
+    batching,
+    [fp32('A', [1, 4]), fp32('B', [1, 4]), fp32('A', [1, 4])],
+    "[request id: <id_unknown>] input 'A' already exists in request",
+  ],
+  [
     'no batch dimension',
     batching,
     [fp32('A', [1, 4]), fp32('B', [])],

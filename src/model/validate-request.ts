@@ -66,11 +66,7 @@ function validateNames(request: InferenceRequest, signature: ModelSignature): vo
     if (!signature.inputByName.has(tensor.name)) {
       throw worded('unexpectedInput', { input: tensor.name, model: modelName })
     }
-    for (let j = 0; j < i; j++) {
-      if (inputs[j]?.name === tensor.name) {
-        throw invalid(`${request.errorPrefix}input '${tensor.name}' already exists in request`)
-      }
-    }
+    refuseEarlierOfTheName(request, i)
     if (signature.isBatching) batchSize = nextBatchSize(request, signature, tensor, batchSize)
   }
   if (batchSize > signature.maxBatchSize) {
@@ -85,10 +81,20 @@ function validateNames(request: InferenceRequest, signature: ModelSignature): vo
   request.batchSize = batchSize
 }
 
+function refuseEarlierOfTheName(request: InferenceRequest, index: number): void {
+  const { inputs } = request
+  const name = inputs[index]?.name
+  for (let i = 0; i < index; i++) {
+    if (inputs[i]?.name === name) throw invalid(`${request.errorPrefix}input '${name}' already exists in request`)
+  }
+}
+
 function checkInputCount(request: InferenceRequest, signature: ModelSignature): void {
   const count = request.inputs.length
   const [least, most] = [signature.requiredInputCount, signature.inputs.length]
   if (count >= least && count <= most) return
+  // A model that calls another one can name so many inputs, and more of them than it has.
+  for (let i = 1; i < Math.min(count, most + 1); i++) refuseEarlierOfTheName(request, i)
   const given = request.inputs.map((tensor) => tensor.name).toReversed()
   const missing = signature.inputs.filter((input) => !input.isOptional && !given.includes(input.name))
   throw worded('inputCount', {

@@ -1,5 +1,6 @@
 // Which models are served, from where, and how they are loaded.
 
+import path from 'node:path'
 import { vertexAiStorage } from './cloud-flags.ts'
 import { deprecated, flag, ours, repeatable, settingsOf, unique } from './flag.ts'
 import type { FlagValues, Surroundings } from './flag.ts'
@@ -106,6 +107,11 @@ export const modelFlags = [
   flag('backend-config', setting('[BACKEND,]KEY=VALUE'), '', repeatable)
     .says('Setting for one or all backends')
     .set('engine.backendConfig', backendConfig),
+  flag('python', text('PATH'), '', ours)
+    .says(
+      'The Python that runs models, such as venv/bin/python; --backend-config=BACKEND,interpreter=PATH names another for one backend',
+    )
+    .readBy('backend-config'),
   flag('allow-pickle-models', boolean, 'false', ours)
     .says('Load scikit-learn models that are pickles: they can run any code')
     .to('engine.allowsPickleModels'),
@@ -154,6 +160,9 @@ function modelRepositories(flags: FlagValues, { environment, examplesPath }: Sur
 
 function backendConfig(flags: FlagValues): Map<string, Map<string, string>> {
   const config = new Map<string, Map<string, string>>()
+  // One with a slash is a file here, wherever a worker starts.
+  const python = flags.text('python')
+  if (python !== '') config.set('', new Map([['interpreter', python.includes('/') ? path.resolve(python) : python]]))
   for (const { owner, key, value } of settingsOf(flags, 'backend-config')) {
     const settings = config.get(owner) ?? new Map<string, string>()
     config.set(owner, settings.set(key, value))

@@ -1,3 +1,4 @@
+import path from 'node:path'
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { optionsOf } from '../../test/fixtures/options-of.ts'
@@ -173,6 +174,16 @@ describe('endpoints', () => {
       /'health' can not be specified in multiple config groups/,
     )
   })
+})
+
+test('--python is the interpreter of all backends; a file is found from here', () => {
+  const said = (...flags: string[]): string | undefined =>
+    optionsOf(['--examples', ...flags])
+      .engine.backendConfig.get('')
+      ?.get('interpreter')
+  assert.equal(said('--python=venv/bin/python'), path.resolve('venv/bin/python'))
+  assert.equal(said('--python', 'python3.12'), 'python3.12')
+  assert.equal(said(), undefined)
 })
 
 test('backend settings are grouped by backend, those without one under the empty name', () => {

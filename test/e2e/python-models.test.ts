@@ -372,12 +372,16 @@ out = [(t.name(), float(t.as_numpy().sum())) for t in response.output_tensors()]
 })
 
 test('calls of other models fail as responses, not as exceptions', async () => {
-  const call = (model: string): string =>
-    `r = pb_utils.InferenceRequest(model_name="${model}", requested_output_names=["OUT"], inputs=[]).exec(); out = r.error().message()`
+  const call = (model: string, version = -1): string =>
+    `r = pb_utils.InferenceRequest(model_name="${model}", requested_output_names=["OUT"], inputs=[], model_version=${version}).exec()
+out = r.error().message()`
   assert.equal(
     await models.say('evaluate', call('nobody')),
     "Model nobody - Error when running inference: Failed for execute the inference request. Model 'nobody' is not ready.",
   )
+  for (const version of [-2, 0, 7]) {
+    assert.match(await models.say('evaluate', call('add_sub', version)), /Model 'add_sub' is not ready\.$/)
+  }
   assert.match(await models.say('evaluate', call('repeat')), /is using the decoupled/)
   assert.match(await models.say('evaluate', call('add_sub')), /^Model add_sub - Error when running inference: .*OUT/)
 })
@@ -535,9 +539,6 @@ test('an interpreter that does not exist is named, with what to do', async () =>
     { add_sub: { code: addSub, config: addSubConfig } },
     { interpreter: '/no/such/python3' },
   )
-  assert.match(
-    lost.failure('add_sub'),
-    /Python was not found: '\/no\/such\/python3' cannot be started.*--backend-config=python,interpreter=/,
-  )
+  assert.match(lost.failure('add_sub'), /Python was not found: '\/no\/such\/python3' cannot be started.*--python /)
   await lost.close()
 })

@@ -7,7 +7,7 @@ export const pythonWords: WorkerWords = {
   noun: 'Python process',
   missing: (executable) =>
     `Python was not found: '${executable}' cannot be started. Install Python 3.9 or newer, or name an interpreter ` +
-    'with --backend-config=python,interpreter=/path/to/python3',
+    'with --python /path/to/python3',
   failure: failureOf,
 }
 
@@ -17,6 +17,6 @@ function failureOf(failure: StartFailure): ServerError {
     'INTERNAL',
     `Python at '${failure.executable}' has no ${failure.missing} (${failure.message}). ` +
       `Install it with: ${failure.executable} -m pip install ${failure.missing} (or name a Python that has it, such as ` +
-      'the bin/python of a virtual environment, with --backend-config=python,interpreter=/path/to/python)',
+      'the bin/python of a virtual environment, with --python /path/to/python)',
   )
 }

@@ -97,7 +97,8 @@ export class BlsCalls {
   }
 
   #refusal(head: BlsHead, isDecoupledCall: boolean): string | null {
-    const model = this.#services.findReadyModel(head.model, head.version === -1 ? '' : String(head.version))
+    // -1 is the default; no model has another version below zero.
+    const model = head.version < -1 ? null : this.#services.findReadyModel(head.model, versionOf(head))
     if (model === null) return `Failed for execute the inference request. Model '${head.model}' is not ready.`
     if (!model.isDecoupled || isDecoupledCall) return null
     return (
@@ -123,6 +124,8 @@ export class BlsCalls {
   }
 }
 
+const versionOf = ({ version }: BlsHead): string => (version === -1 ? '' : String(version))
+
 function requestOf(
   head: BlsHead,
   inputs: Tensor[],
@@ -130,7 +133,7 @@ function requestOf(
 ): InferenceRequest {
   return new InferenceRequest({
     modelName: head.model,
-    modelVersion: head.version === -1 ? '' : String(head.version),
+    modelVersion: versionOf(head),
     id: head.id,
     inputs,
     requestedOutputs: head.outputs,

@@ -1,0 +1,41 @@
+"""What a request to another model takes, and what it says about anything else."""
+import unittest
+
+import numpy as np
+from galatea_worker.errors import TritonModelException
+from galatea_worker.request import InferenceRequest
+
+
+def request(**changes):
+    return InferenceRequest(**{"model_name": "m", "inputs": [], "requested_output_names": [], **changes})
+
+
+class NumbersTest(unittest.TestCase):
+    def test_numbers_that_the_wire_cannot_carry_are_refused_where_they_are_written(self):
+        for changes in (
+            {"timeout": -5},
+            {"timeout": 1.5},
+            {"timeout": 2**64},
+            {"timeout": None},
+            {"flags": -1},
+            {"flags": "1"},
+            {"model_version": "1"},
+            {"model_version": 1.0},
+            {"model_version": 2**63},
+        ):
+            with self.subTest(**changes), self.assertRaisesRegex(TypeError, "incompatible constructor arguments"):
+                request(**changes)
+        with self.assertRaises(TypeError):
+            request().set_flags("1")
+
+    def test_a_correlation_id_is_an_integer_or_a_text(self):
+        for correlation_id in (-1, 1.5, 2**64, None, b"x"):
+            with self.subTest(correlation_id=correlation_id), self.assertRaises(TritonModelException) as caught:
+                request(correlation_id=correlation_id)
+            self.assertEqual(str(caught.exception), "Correlation ID must be integer or string")
+        self.assertEqual(request(correlation_id="").correlation_id(), "")
+        self.assertEqual(request(correlation_id=2**64 - 1).correlation_id(), 2**64 - 1)
+
+    def test_integers_of_numpy_are_integers(self):
+        made = request(timeout=np.int64(7), flags=np.uint32(1), correlation_id=np.int32(9), model_version=np.int8(2))
+        self.assertEqual((made.timeout(), made.flags(), made.correlation_id()), (7, 1, 9))
