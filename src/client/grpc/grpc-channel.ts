@@ -10,6 +10,7 @@ import {
 } from 'node:http2'
 import { messageOf } from '../../base/server-error.ts'
 import type { CallScope } from '../call-scope.ts'
+import { connectWords } from '../connect-words.ts'
 import type { Compression } from '../infer-request.ts'
 import { codeOfGrpc, InferenceError } from '../inference-error.ts'
 import { tlsSettings, type TlsOptions } from '../node/tls-settings.ts'
@@ -238,5 +239,5 @@ function percentDecoded(text: string): string {
 }
 
 function connectText(reason: unknown): string {
-  return reason instanceof AggregateError ? reason.errors.map(messageOf).join('; ') : messageOf(reason)
+  return connectWords(reason instanceof AggregateError ? reason.errors.map(messageOf).join('; ') : messageOf(reason))
 }

@@ -45,6 +45,15 @@ test('a failure that has a usual reason names it: rules of the page, TLS', async
   const foreign = (): Error => new TypeError('Failed to fetch')
   await assert.rejects(failing(foreign, 'https://a'), /a page of another origin needs --http-cors-origin/)
   await assert.rejects(failing(broken, 'http://a'), /does this port speak TLS\? then write https:/)
+  const plain = (): Error =>
+    new TypeError('fetch failed', {
+      cause: new Error(
+        '808C45372F7F0000:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:record.c:350:\n',
+      ),
+    })
+  await assert.rejects(failing(plain, 'https://a'), {
+    message: 'cannot reach https://a: the port does not speak TLS: write http:// in place of https://',
+  })
   await assert.rejects(failing(broken, 'https://a'), (error: Error) => !error.message.includes('TLS'))
 })
 

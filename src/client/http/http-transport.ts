@@ -2,6 +2,7 @@
 
 import { messageOf } from '../../base/server-error.ts'
 import { CallScope, type RetryRule } from '../call-scope.ts'
+import { connectWords } from '../connect-words.ts'
 import type { ClientOptions } from '../inference-client.ts'
 import type { CallOptions, Compression } from '../infer-request.ts'
 import { codeOfHttp, InferenceError } from '../inference-error.ts'
@@ -193,7 +194,7 @@ function isNeverSent(reason: unknown): boolean {
 function causeText(reason: unknown): string {
   const cause = reason instanceof Error ? reason.cause : undefined
   if (cause instanceof AggregateError && cause.errors.length > 0) return causeText(cause.errors[0])
-  return cause instanceof Error ? messageOf(cause) : messageOf(reason)
+  return connectWords(cause instanceof Error ? messageOf(cause) : messageOf(reason))
 }
 
 /** What browsers say of every failure, a refusal of the server's CORS rules among them. */
