@@ -80,7 +80,7 @@ ${root}/a/config.pbtxt:5:1: error: unknown field 'max_bach_size' in ModelConfig 
 ${root}/b/config.pbtxt:4:1: error: 'max_batch_size' must be non-negative value for b [poll]
     use 0 for a model that does not batch
 ${root}/b/config.pbtxt:5:33: error: instance group b_0 of model b has kind KIND_CPU but specifies one or more GPUs [load]
-    leave 'gpus' out, or use KIND_GPU
+    leave 'gpus' out, or use KIND_GPU where there is a GPU
 4 errors, 0 warnings in 2 models (0 clean)
 `,
   )

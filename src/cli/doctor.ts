@@ -121,7 +121,8 @@ async function gpus({ engine }: ServerOptions): Promise<Finding> {
   const count = countGpus(engine)
   const driver = await readFile('/proc/driver/nvidia/version', 'utf8').catch(() => '')
   const [, version = ''] = /Kernel Module\D*([\d.]+)/.exec(driver) ?? []
-  if (count === 0 && driver === '') return ok('GPU', 'none, and no NVIDIA driver: models run on the CPU')
+  if (count === 0 && driver === '')
+    return ok('GPU', 'none, and no NVIDIA driver: models run on the CPU, and those with KIND_GPU do not load')
   if (count === 0) {
     const advice =
       'start the container with --gpus all (NVIDIA container toolkit), and look at CUDA_VISIBLE_DEVICES and --min-supported-compute-capability'

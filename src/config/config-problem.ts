@@ -18,6 +18,10 @@ export const problem = (path: string, message: string, fix = '', code: ErrorCode
   fix,
 })
 
-export function throwFirst(problems: Iterable<ConfigProblem>): void {
-  for (const { code, message } of problems) throw new ServerError(code, message)
+/** `advise` gets what a person can do, where the message does not say it. */
+export function throwFirst(problems: Iterable<ConfigProblem>, advise: (fix: string) => void = () => undefined): void {
+  for (const { code, message, fix } of problems) {
+    if (fix !== '') advise(fix)
+    throw new ServerError(code, message)
+  }
 }

@@ -9,6 +9,7 @@ import {
   anyText,
   batchSizes,
   byteCount,
+  byteLimit,
   numberThat,
   oneOf,
   onlyTrue,
@@ -224,11 +225,16 @@ export const modelParameters = {
     oneOf('0', '1', '2', 'EXHAUSTIVE', 'HEURISTIC', 'DEFAULT'),
     'How cuDNN chooses its convolutions [on a GPU](../guide/gpu.md#settings-of-a-model): 0 tries all, 1 estimates, 2 takes the first',
   ),
-  gpu_mem_limit: row(onnx, byteCount, 'The most memory of a GPU that the arena of the model takes; without: all of it'),
+  gpu_mem_limit: row(onnx, byteLimit, 'The most memory of a GPU that the arena of the model takes; without: all of it'),
   arena_extend_strategy: row(
     onnx,
-    oneOf('kNextPowerOfTwo', 'kSameAsRequested'),
-    'By how much that arena grows when it is full',
+    oneOf('0', '1', 'kNextPowerOfTwo', 'kSameAsRequested'),
+    'By how much that arena grows when it is full: 0 by the next power of two, 1 by what is asked for',
+  ),
+  do_copy_in_default_stream: row(
+    onnx,
+    zeroOrOne,
+    "Triton's; no effect: copies to and from a GPU always have streams of their own",
   ),
   gpu_batch_sizes: row(
     onnx,

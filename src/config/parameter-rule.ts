@@ -58,6 +58,12 @@ export const byteCount: ParameterRule<number> = {
   },
 }
 
+/** The same for a limit. Triton's models write the largest number of 64 bits for none. */
+export const byteLimit: ParameterRule<number> = {
+  expected: byteCount.expected,
+  read: (text) => (/^\d{17,20}$/.test(text.trim()) ? Infinity : byteCount.read(text)),
+}
+
 /** `8,32`, or one of two words. */
 export const batchSizes: ParameterRule<'auto' | 'off' | readonly number[]> = {
   expected: "'auto', 'off' or whole numbers above 0 with commas between",

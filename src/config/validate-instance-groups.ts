@@ -31,7 +31,7 @@ function* groupProblems(
     case 'KIND_MODEL':
       if (group.gpus.length > 0) {
         const message = `${which} has kind ${group.kind} but specifies one or more GPUs`
-        yield problem(`${path}.gpus`, message, "leave 'gpus' out, or use KIND_GPU")
+        yield problem(`${path}.gpus`, message, "leave 'gpus' out, or use KIND_GPU where there is a GPU")
       }
       break
     case 'KIND_AUTO':
@@ -46,6 +46,7 @@ function* groupProblems(
 }
 
 const cpuInstead = 'use KIND_CPU, or leave kind and gpus out to use GPUs only where there are some'
+const noneFound = "no GPU was found here ('nvidia-smi' must show it; in a container: --gpus all)"
 
 function* gpuProblems(
   group: ModelInstanceGroup,
@@ -53,14 +54,15 @@ function* gpuProblems(
   path: string,
   gpuCount: number,
 ): Generator<ConfigProblem> {
+  const instead = gpuCount === 0 ? `${cpuInstead}; ${noneFound}` : cpuInstead
   if (group.gpus.length === 0) {
     const why = gpuCount === 0 ? 'no GPUs are available' : 'specifies no GPUs'
-    yield problem(`${path}.kind`, `${which} has kind KIND_GPU but ${why}`, cpuInstead)
+    yield problem(`${path}.kind`, `${which} has kind KIND_GPU but ${why}`, instead)
   }
   const ids = Array.from({ length: gpuCount }, (_, id) => id)
   for (const [index, id] of group.gpus.entries()) {
     if (ids.includes(id)) continue
     const message = `${which} specifies invalid or unsupported gpu id ${id}. GPUs with at least the minimum required CUDA compute compatibility of 6.000000 are: ${ids.join(', ')}`
-    yield problem(`${path}.gpus[${index}]`, message, gpuCount === 0 ? cpuInstead : `use one of ${ids.join(', ')}`)
+    yield problem(`${path}.gpus[${index}]`, message, gpuCount === 0 ? instead : `use one of ${ids.join(', ')}`)
   }
 }

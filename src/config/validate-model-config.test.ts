@@ -169,6 +169,10 @@ describe('instance groups', () => {
       /invalid or unsupported gpu id 0\. .* are: $/,
     )
     assert.deepEqual(atLoad(groups({ kind: 'KIND_GPU', gpus: [0, 1] }), 2), [])
+    const told: string[] = []
+    const gpu = config(groups({ kind: 'KIND_GPU' }))
+    assert.throws(() => validateLoadedConfig(gpu, { gpuCount: 0 }, (fix) => told.push(fix)), /no GPUs are available/)
+    assert.match(told.join(), /^use KIND_CPU, or leave kind and gpus out .* no GPU was found here .*nvidia-smi/)
   })
 })
 

@@ -22,8 +22,8 @@ export function validatePolledConfig(config: ModelConfig, rules: PollRules): voi
 }
 
 /** While loading: throws the first problem. The backend has completed the configuration. */
-export function validateLoadedConfig(config: ModelConfig, rules: LoadRules): void {
-  throwFirst(loadProblems(config, rules))
+export function validateLoadedConfig(config: ModelConfig, rules: LoadRules, advise?: (fix: string) => void): void {
+  throwFirst(loadProblems(config, rules), advise)
 }
 
 export function* pollProblems(config: ModelConfig, rules: PollRules): Generator<ConfigProblem> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { configMessage, emptyModelConfig, type ModelConfig } from '../../config/model-config.ts'
-import { cpuProviders, gpuProviders } from './execution-providers.ts'
+import { cpuProviders, gpuProviders, idleGpuSettings } from './execution-providers.ts'
 
 type Given = Readonly<Record<string, Readonly<Record<string, string>>>>
 
@@ -39,6 +39,12 @@ test('a model on a GPU has the CUDA provider, with Triton’s parameters and the
     use_tf32: '0',
   })
   assert.throws(() => gpuProviders(config({ cuda: { prefer_nhcw: '1' } }), 0), /did you mean 'prefer_nhwc'/)
+  const graphs = config({ cuda: { enable_cuda_graph: '1' } })
+  assert.throws(() => gpuProviders(graphs, 0), /'enable_cuda_graph' .* not for a model: write optimization \{ cuda/)
+  // Triton writes the strategy as a number, and no limit as the largest number of 64 bits.
+  const numbered = config({}, {}, { arena_extend_strategy: '1', gpu_mem_limit: '18446744073709551615' })
+  assert.equal(optionsOf(numbered, 'cuda')['arena_extend_strategy'], 'kSameAsRequested')
+  assert.equal(optionsOf(numbered, 'cuda')['gpu_mem_limit'], undefined)
 })
 
 test('TensorRT comes before CUDA, and has ONNX Runtime’s options for Triton’s keys', () => {
@@ -77,6 +83,19 @@ test('TensorRT comes before CUDA, and has ONNX Runtime’s options for Triton’
   })
   assert.throws(() => gpuProviders(config({ tensorrt: { precision_mode: 'FP4' } }), 0), /expected FP32, FP16 or INT8/)
   assert.throws(() => gpuProviders(config({ tensorrt: { workspace: '1' } }), 0), /unknown parameter 'workspace'/)
+})
+
+test('settings for GPUs are named where no instance is on one', () => {
+  const given = config({ tensorrt: {} })
+  if (given.optimization !== null)
+    given.optimization.cuda = configMessage('ModelOptimizationPolicy.Cuda', { graphs: true })
+  const told = [...idleGpuSettings(given)]
+  assert.deepEqual(
+    told.map((text) => text.split(' has no effect')[0]),
+    ["gpu_execution_accelerator 'tensorrt'", 'optimization.cuda.graphs'],
+  )
+  given.instanceGroup = [configMessage('ModelInstanceGroup', { kind: 'KIND_GPU' })]
+  assert.deepEqual([...idleGpuSettings(given)], [])
 })
 
 test('an accelerator of the CPU is used where the library has it', () => {

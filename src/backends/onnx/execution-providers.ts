@@ -46,6 +46,16 @@ export function refuseUnknownAccelerators(config: ModelConfig): void {
   }
 }
 
+/** What the configuration says for GPUs, where no instance of the model is on one: as in Triton it has no effect. */
+export function* idleGpuSettings(config: ModelConfig): Generator<string> {
+  if (config.instanceGroup.some(({ kind }) => kind === 'KIND_GPU')) return
+  for (const { name } of acceleratorsOf(config, 'gpu_execution_accelerator')) {
+    yield `gpu_execution_accelerator '${name}' has no effect: no instance of the model is on a GPU`
+  }
+  if (config.optimization?.cuda?.graphs === true)
+    yield 'optimization.cuda.graphs has no effect: no instance of the model is on a GPU'
+}
+
 /** For an instance on a GPU, in the order in which ONNX Runtime asks them: TensorRT, then CUDA for all that is left. */
 export function gpuProviders(config: ModelConfig, deviceId: number): ProviderSettings[] {
   refuseUnknownAccelerators(config)
@@ -93,6 +103,7 @@ const cudaDefaults: readonly (readonly [string, string])[] = [
   ['cudnn_conv_algo_search', 'HEURISTIC'],
 ]
 
+const extendStrategy: Readonly<Record<string, string>> = { 0: 'kNextPowerOfTwo', 1: 'kSameAsRequested' }
 const algorithmSearch: Readonly<Record<string, string>> = { 0: 'EXHAUSTIVE', 1: 'HEURISTIC', 2: 'DEFAULT' }
 
 /** Triton's parameters of models on the GPU. */
@@ -100,9 +111,9 @@ function* parameterOptions(config: ModelConfig): Generator<readonly [string, str
   const search = readParameter(config, 'cudnn_conv_algo_search')
   if (search !== null) yield ['cudnn_conv_algo_search', algorithmSearch[search] ?? search]
   const limit = readParameter(config, 'gpu_mem_limit')
-  if (limit !== null) yield ['gpu_mem_limit', String(limit)]
+  if (limit !== null && limit !== Infinity) yield ['gpu_mem_limit', String(limit)]
   const strategy = readParameter(config, 'arena_extend_strategy')
-  if (strategy !== null) yield ['arena_extend_strategy', strategy]
+  if (strategy !== null) yield ['arena_extend_strategy', extendStrategy[strategy] ?? strategy]
 }
 
 /** Keys of ONNX Runtime's CUDA provider. Keys about streams and devices are missing here, because the server sets those. */
@@ -123,13 +134,33 @@ const cudaKeys = [
   'use_tf32',
 ]
 
+/** Keys of the CUDA provider that are not for a model, and what says the same. */
+const serversKeys: Readonly<Record<string, string>> = {
+  device_id: 'the GPU is that of the instance: instance_group { gpus: [ … ] }',
+  enable_cuda_graph: 'write optimization { cuda { graphs: true } }',
+  ...Object.fromEntries(
+    [
+      'default_memory_arena_cfg',
+      'gpu_external_alloc',
+      'gpu_external_empty_cache',
+      'gpu_external_free',
+      'has_user_compute_stream',
+      'user_compute_stream',
+    ].map((key) => [key, 'the server sets it']),
+  ),
+}
+
 function* cudaOptions(
   model: string,
   parameters: ReadonlyMap<string, string> = new Map(),
 ): Generator<readonly [string, string]> {
   for (const [key, value] of parameters) {
-    // Triton writes the bytes of its own arena here; the stream of copies is always another one than that of the model.
+    // As in `parameters`: it has no effect.
     if (key === 'do_copy_in_default_stream') continue
+    if (Object.hasOwn(serversKeys, key)) {
+      const text = `parameter '${key}' of accelerator 'cuda' of model '${model}' is not for a model: ${serversKeys[key]}`
+      throw new ServerError('INVALID_ARG', text)
+    }
     if (!cudaKeys.includes(key)) throw unknownKey(model, 'cuda', key, cudaKeys)
     yield [key, key === 'cudnn_conv_algo_search' ? (algorithmSearch[value] ?? value) : value]
   }

@@ -4,7 +4,12 @@ import { ServerError } from '../../base/server-error.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { parameterRow, readParameter } from '../../config/model-parameters.ts'
 import { gpuBatchSizes } from './gpu-batch-sizes.ts'
-import { gpuProviders, refuseUnknownAccelerators, type ProviderSettings } from './execution-providers.ts'
+import {
+  gpuProviders,
+  idleGpuSettings,
+  refuseUnknownAccelerators,
+  type ProviderSettings,
+} from './execution-providers.ts'
 
 /** Where a run takes place: on the main thread (`inline`) or on another thread (`offloaded`). */
 export type Place = 'inline' | 'offloaded'
@@ -134,6 +139,7 @@ function* settingWarnings(config: ModelConfig): Generator<string> {
     const level = config.optimization?.graph?.level
     yield `optimization.graph.level ${level} is not known (-1 basic, 0 all, 1 extended, 2 disabled); all optimisations are on`
   }
+  yield* idleGpuSettings(config)
   for (const key of config.parameters.keys()) {
     if (parameterRow('onnxruntime', key) !== null) continue
     yield `parameter '${key}' is not known to the onnxruntime backend and is ignored`

@@ -179,6 +179,8 @@ export function filesOf({ repositoryPath, modelDirectory }: FoundModel, version:
   return { repositoryPath, modelDirectory, versionDirectory: `${modelDirectory}/${version}`, version }
 }
 
+const hintFor = (model: string, advice: string): string => `hint for model '${model}': ${advice}`
+
 async function requireBackend(
   dependencies: LoadDependencies,
   config: ModelConfig,
@@ -188,7 +190,7 @@ async function requireBackend(
   const backend = await dependencies.findBackend(name, { config, files })
   if (backend !== null) return backend
   // The text of the error is Triton's; the advice is for who reads the log.
-  dependencies.log.warning(`hint for model '${model}': ${backendAdvice(name)}`)
+  dependencies.log.warning(hintFor(model, backendAdvice(name)))
   throw new ServerError(
     'INVALID_ARG',
     `unable to find backend library for backend '${name}', try specifying runtime on the model configuration.`,
@@ -197,7 +199,7 @@ async function requireBackend(
 
 /** Without a Backend, the configuration is not completed from the model's files. `gpuPlacement` waits for the end of the load. */
 async function completeVersion(
-  { gpuPlacement }: LoadDependencies,
+  { gpuPlacement, log }: LoadDependencies,
   backend: Backend | null,
   settings: LoadSettings,
   draft: ModelConfig,
@@ -208,7 +210,8 @@ async function completeVersion(
   normaliseModelConfig(config)
   const usesGpus = settings.gpuCount === 0 ? false : await backend?.usesGpus?.()
   normaliseInstanceGroups(config, { gpuCount: settings.gpuCount, usesGpus })
-  validateLoadedConfig(config, { gpuCount: settings.gpuCount })
+  // The text of the error is Triton's; the advice is for who reads the log.
+  validateLoadedConfig(config, { gpuCount: settings.gpuCount }, (fix) => log.warning(hintFor(config.name, fix)))
   const classNames = backend?.classNames?.(config, files) ?? []
   const labels = new Map([...classNames, ...(await readLabels(config, files.modelDirectory))])
   const signature = new ModelSignature(config, labels)
