@@ -4,8 +4,24 @@ import { findGpus } from './telemetry/gpu-count.ts'
 
 type GpuOptions = Pick<EngineSettings, 'minComputeCapability' | 'gpuPoolBytes' | 'pinnedPoolBytes'>
 
+type LimitOptions = Pick<EngineSettings, 'gpuMemoryLimitBytes' | 'gpuLoadLimits' | 'gpuPoolBytes'>
+
 export const countGpus = ({ minComputeCapability }: Pick<GpuOptions, 'minComputeCapability'>): number =>
   findGpus(process.env, minComputeCapability)
+
+/** Settings for GPUs that are not there. They have no effect, and a typing error must not look as if it worked. */
+export function absentGpus(options: LimitOptions, count: number): string[] {
+  const found =
+    count === 0 ? 'no GPU was found' : `there are the GPUs ${Array.from({ length: count }, (_, id) => id).join(', ')}`
+  const named: readonly (readonly [flag: string, gpus: Iterable<number>])[] = [
+    ['model-memory-limit', options.gpuMemoryLimitBytes.keys()],
+    ['model-load-gpu-limit', options.gpuLoadLimits.keys()],
+    ['cuda-memory-pool-byte-size', options.gpuPoolBytes.keys()],
+  ]
+  return named.flatMap(([flag, gpus]) =>
+    [...gpus].filter((id) => id >= count).map((id) => `--${flag} of GPU ${id} has no effect: ${found}`),
+  )
+}
 
 /** The GPUs that models and clients may use; null where there are none, and then no code for GPUs is read. */
 export async function openGpus(options: GpuOptions): Promise<Gpus | null> {

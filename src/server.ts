@@ -17,7 +17,7 @@ import { LiveCheck, type WatchedInstance } from './engine/live-check.ts'
 import { RepositoryPoller } from './engine/lifecycle/repository-poller.ts'
 import type { IndexEntry } from './engine/serving/index-entry.ts'
 import type { Gpus } from './cuda/gpus.ts'
-import { openGpus } from './open-gpus.ts'
+import { absentGpus, openGpus } from './open-gpus.ts'
 import { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import type { JobService, openJobs } from './open-jobs.ts'
 import type { OpenServingModels } from './open-serving-models.ts'
@@ -116,6 +116,7 @@ async function openServer(
   const metricsPlace = closing.place()
   const { spans, tracer, traceHistory } = openTracing(dependencies, options, closing, exit)
   const gpus = closing.add(await openGpus(options.engine), (opened) => opened?.close())
+  for (const text of absentGpus(options.engine, gpus?.count ?? 0)) dependencies.log.warning(text)
   const sharedMemory = closing.add(createSharedMemory(dependencies, options, gpus), (opened) => opened.close())
   const portsPlace = closing.place()
   const counts = createCounts(options)

@@ -48,7 +48,7 @@ export const deviceFlags = [
   ),
   flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', repeatable)
     .says('The share of the memory of a GPU above which no further model is loaded on it')
-    .set('engine.gpuLoadLimits', (flags) => byDevice(flags, 'model-load-gpu-limit')),
+    .set('engine.gpuLoadLimits', loadLimits),
 ]
 
 const policyKeys: Readonly<Record<string, RegExp>> = {
@@ -79,6 +79,15 @@ const byDevice = (flags: FlagValues, name: string): ReadonlyMap<number, number> 
       return [Number(device), Number(amount)]
     }),
   )
+
+function loadLimits(flags: FlagValues): ReadonlyMap<number, number> {
+  const limits = byDevice(flags, 'model-load-gpu-limit')
+  for (const [device, share] of limits) {
+    if (share > 1)
+      throw badOption('model-load-gpu-limit', `expected a share from 0 to 1 for GPU ${device}, got ${share}`)
+  }
+  return limits
+}
 
 /** Null: off. A resource that names no device has this size on every device, and as a global resource. */
 function rateLimit(flags: FlagValues): EngineSettings['rateLimit'] {
