@@ -39,13 +39,21 @@ export function llamaSettings(
     batchTokens: readParameter(config, 'step_tokens') ?? Math.min(usualBatchTokens, cells),
     promptTokens: readParameter(config, 'prompt_tokens_per_step') ?? 0,
     threads: readParameter(config, 'n_threads') ?? (isOnGpu ? Math.min(gpuThreads, cores) : cores),
-    gpuLayers: readParameter(config, 'n_gpu_layers') ?? (isOnGpu ? allLayers : 0),
+    gpuLayers: isOnGpu ? (readParameter(config, 'n_gpu_layers') ?? allLayers) : 0,
     gpu: isOnGpu ? spec.deviceId : 0,
     gpuSplit: readParameter(config, 'gpu_split') ?? 'none',
     waiting: 4 * slots,
     answerMs: readParameter(config, 'max_execution_ms') ?? 0,
     adapters: adaptersOf(config, files),
   }
+}
+
+/** What the configuration says for GPUs, where no instance of the model is on one. */
+export function idleGpuSettings({ instanceGroup, parameters }: ModelConfig): string[] {
+  if (instanceGroup.some(({ kind }) => kind === 'KIND_GPU')) return []
+  return (['n_gpu_layers', 'gpu_split'] as const)
+    .filter((name) => parameters.has(name))
+    .map((name) => `parameter '${name}' has no effect: no instance of the model is on a GPU`)
 }
 
 /** `name=path` pairs with commas between; a path is below the model's folder. */

@@ -20,7 +20,7 @@ import { LanguageMetrics, type LanguageMetricNames } from '../language-metrics.t
 import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import { completeLanguageConfig } from '../complete-language-config.ts'
 import { findLlamaLibrary, hasCudaLibrary } from './find-llama-library.ts'
-import { llamaSettings } from './llama-settings.ts'
+import { idleGpuSettings, llamaSettings } from './llama-settings.ts'
 import { LlamaWorker } from './llama-worker.ts'
 
 type LlamaDependencies = {
@@ -56,6 +56,7 @@ export class LlamaCppBackend implements Backend {
     const header = factsOfGguf(await readGgufFile(file))
     const facts: LanguageFacts = { ...header, kind: readParameter(config, 'language_task') ?? header.kind }
     const settings = llamaSettings(config, facts, files, { kind: 'KIND_CPU', deviceId: 0 })
+    for (const text of idleGpuSettings(config)) this.#dependencies.log.warning(text, { model: source.name })
     const createInstance = (spec: InstanceSpec): Promise<Instance> => {
       const library = findLlamaLibrary(this.#libraryPath, spec.kind === 'KIND_GPU')
       const task = { library, modelPath: file, settings: llamaSettings(config, facts, files, spec) }
