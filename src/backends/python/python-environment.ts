@@ -172,10 +172,20 @@ export class PythonEnvironments {
       child.once('error', (error) => fail(messageOf(error)))
       child.once('close', (code) => {
         if (code === 0) resolve()
-        else fail(`exit code ${code}: ${lastLines.trim().split('\n').slice(-3).join(' | ')}`)
+        else fail(`exit code ${code}: ${lastWords(lastLines)}`)
       })
     })
   }
+}
+
+/** What pip says besides its reason, often at length. */
+const besides = /^(?:ERROR: Ignored the following|WARNING: |\[notice\])/
+
+/** The reason is in the last line that a program writes, so it comes first. */
+export function lastWords(output: string): string {
+  const lines = output.trim().split('\n')
+  const telling = lines.filter((line) => !besides.test(line))
+  return (telling.length === 0 ? lines : telling).slice(-3).toReversed().join(' | ')
 }
 
 /** pip also needs to know the way to its index. */
