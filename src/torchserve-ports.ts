@@ -15,11 +15,14 @@ import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
 import type { Route } from './ports/http/route.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
 import { TorchArchives } from './repository/torchserve/torch-archives.ts'
+import { HostMetrics } from './telemetry/host-metrics.ts'
 import type { HttpDependencies } from './http-front-ends.ts'
 
 /** More files than any archive of a model has. */
 const mostArchiveEntries = 100_000
 const longestDownloadMs = 3_600_000
+/** How often CPU and memory of the machine are read for the metrics page. */
+const hostIntervalMs = 10_000
 
 /** The models that the command line names are loaded when this resolves. */
 export async function openTorchserve(
@@ -49,7 +52,9 @@ export async function openTorchserve(
   const models = new TorchserveModels({ ...dependencies, folders: dependencies.mapped as MappedFolders, archives })
   const wanted = await startModels(options, archives)
   await models.registerAtStart(wanted.map(({ name, url }) => ({ url, name, given: {} })))
-  const counts = new TorchserveCounts()
+  const host = new HostMetrics(dependencies.clock, hostIntervalMs)
+  await host.start()
+  const counts = new TorchserveCounts(host)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const called = { ...dependencies, sharedMemory, models, counts }
   const all = (pieces: RoutePieces): TorchserveParts => ({ ...pieces, models, counts })
@@ -63,7 +68,10 @@ export async function openTorchserve(
       inference: () => torchserveInferenceGrpc(called),
       management: () => torchserveManagementGrpc(called, options),
     },
-    close: () => archives.close(),
+    close: async () => {
+      host.close()
+      await archives.close()
+    },
   }
 }
 

@@ -206,6 +206,27 @@ test("TorchServe's gRPC services answer: predictions, pieces, and every change o
 const text = async (port: number, target: string, init: RequestInit = {}): Promise<string> =>
   (await fetch(`http://127.0.0.1:${port}${target}`, init)).text()
 
+const torchserveFamilies = [
+  'CPUUtilization',
+  'DiskAvailable',
+  'DiskUsage',
+  'DiskUtilization',
+  'HandlerTime',
+  'MemoryAvailable',
+  'MemoryUsed',
+  'MemoryUtilization',
+  'PredictionTime',
+  'QueueTime',
+  'Requests2XX',
+  'Requests4XX',
+  'Requests5XX',
+  'WorkerLoadTime',
+  'WorkerThreadTime',
+  'ts_inference_latency_microseconds',
+  'ts_inference_requests_total',
+  'ts_queue_latency_microseconds',
+]
+
 test("any model answers, metrics have TorchServe's names, and without the flag nobody registers models", async () => {
   const ports = await startTorchserve(
     `--model-repository=${exampleModels}`,
@@ -233,6 +254,11 @@ test("any model answers, metrics have TorchServe's names, and without the flag n
     /^ts_inference_requests_total\{model_name="function",model_version="1\.0",hostname="[^"]+",\} 1\.0$/m,
   )
   assert.match(metrics, /^Requests2XX\{Level="Host",Hostname="[^"]+",\} [1-9]/m)
+  assert.match(metrics, /^PredictionTime\{ModelName="function",Level="Model",Hostname="[^"]+",\} [\d.]*[1-9]/m)
+  assert.match(metrics, /^WorkerLoadTime\{WorkerName="W-9000-function_1\.0",Level="Host",Hostname="[^"]+",\} [1-9]/m)
+  // All families that the real TorchServe 0.12.0 has on a machine without a GPU.
+  const told = [...metrics.matchAll(/^# HELP (\S+) Torchserve prometheus (?:counter|gauge) metric with unit: \w+$/gm)]
+  assert.deepEqual(told.map(([, name]) => name).sort(), torchserveFamilies)
   assert.doesNotMatch(await text(ports.metrics, '/metrics?name[]=Requests2XX'), /ts_inference/)
   const description = JSON.parse(await text(ports.inference, '/', { method: 'OPTIONS' })) as { openapi: string }
   assert.equal(description.openapi, '3.0.1')

@@ -63,10 +63,11 @@ type RegisteredVersion = {
   readonly url: string
   readonly archive: Archive
   readonly serving: Serving
-  readonly isAtStart: boolean
   minWorkers: number
   maxWorkers: number
   startedMs: number
+  /** How long the workers took to start. */
+  loadMs: number
 }
 
 type RegisteredModel = {
@@ -81,11 +82,15 @@ type RegisteredModel = {
 /** Each version is an unpacked archive on disk. */
 const mostVersions = 100
 const mostWorkers = 256
+/** As TorchServe numbers workers. */
+const firstWorker = 9000
 
 export class TorchserveModels {
   readonly #parts: TorchserveModelParts
   readonly #log: Log
   readonly #models = new Map<string, RegisteredModel>()
+  /** Models of the command line. As in TorchServe, a name leaves with the first of its versions. */
+  readonly #namesAtStart = new Set<string>()
   /** Changes come one after the other. */
   #queue: Promise<unknown> = Promise.resolve()
 
@@ -128,6 +133,15 @@ export class TorchserveModels {
     const model = this.#models.get(name)
     for (const [text, one] of model?.versions ?? []) if (String(one.number) === number) return text
     return number
+  }
+
+  /** How long the workers of each version took to start, by TorchServe's names of workers. */
+  loadTimes(): (readonly [worker: string, ms: number])[] {
+    return [...this.#models].flatMap(([name, { versions }]) =>
+      [...versions]
+        .filter(([, { minWorkers }]) => minWorkers > 0)
+        .map(([version, { loadMs }]) => [`W-${firstWorker}-${name}_${version}`, loadMs] as const),
+    )
   }
 
   describe(name: string, version: string): unknown[] {
@@ -184,7 +198,7 @@ export class TorchserveModels {
       sequenceTimeoutMSec: 0,
       maxNumSequence: 0,
       maxSequenceJobQueueSize: 0,
-      loadedAtStartup: one.isAtStart,
+      loadedAtStartup: this.#namesAtStart.has(name),
       workers: this.#workers(name, String(one.number), one.startedMs),
       jobQueueStatus: { remainingCapacity: serving.jobQueueSize, pendingRequests: 0 },
     }
@@ -193,7 +207,7 @@ export class TorchserveModels {
   #workers(name: string, number: string, startedMs: number): unknown[] {
     const instances = this.#parts.engine.servedModel(name)?.versions.get(number)?.instances ?? []
     return [...instances].map(({ isReady }, index) => ({
-      id: String(9000 + index),
+      id: String(firstWorker + index),
       startTime: new Date(startedMs).toISOString(),
       status: isReady ? 'READY' : 'UNLOADING',
       memoryUsage: 0,
@@ -229,10 +243,10 @@ export class TorchserveModels {
             url: request.url,
             archive,
             serving,
-            isAtStart: true,
             minWorkers: workers,
             maxWorkers: Math.max(workers, Number(archive.config['maxWorkers'] ?? 0) || 0),
             startedMs: 0,
+            loadMs: 0,
           },
           origin,
         )
@@ -273,8 +287,10 @@ export class TorchserveModels {
     if (isNew) model.standard = version
     this.#models.set(model.name, model)
     try {
+      const begunMs = this.#parts.clock.wallMs()
       if (one.minWorkers > 0) await this.#serve(model, origin)
       one.startedMs = this.#parts.clock.wallMs()
+      one.loadMs = one.startedMs - begunMs
     } catch (reason) {
       await this.#removeVersion(model, version, origin)
       this.#log.error('a model of TorchServe cannot be loaded', { model: model.name, reason: messageOf(reason) })
@@ -337,6 +353,7 @@ export class TorchserveModels {
         )
       }
       await this.#removeVersion(model, text, origin)
+      this.#namesAtStart.delete(name)
     })
   }
 
@@ -371,7 +388,7 @@ export class TorchserveModels {
   async registerAtStart(requests: readonly RegisterRequest[]): Promise<void> {
     for (const request of requests) {
       try {
-        await this.register(request, changeOrigin('start'))
+        this.#namesAtStart.add((await this.register(request, changeOrigin('start'))).name)
       } catch (reason) {
         this.#log.error(`Failed to load model: ${request.url}`, { reason: messageOf(reason) })
       }

@@ -43,7 +43,7 @@ const pathWords = ['a', 'b', 'c', 'd', 'e']
 
 /** The path in parts, decoded; the first is ''. */
 function partsOf(http: PortRequest): string[] {
-  const path = (http.target.split('?', 1)[0] ?? '').replace(/^https?:\/\/[^/]*/i, '')
+  const path = (http.target.split('?', 1)[0] ?? '').replace(/^https?:\/\/[^/]*/i, '').replace(/\/$/, '')
   try {
     return path.split('/').map(decodeURIComponent)
   } catch {
@@ -54,7 +54,7 @@ function partsOf(http: PortRequest): string[] {
 const queryOf = ({ target }: PortRequest): URLSearchParams =>
   new URLSearchParams(target.includes('?') ? target.slice(target.indexOf('?') + 1) : '')
 
-/** Every route takes every method: TorchServe answers a wrong one in its own form. */
+/** Every route takes every method, which TorchServe answers in its own form where it is wrong, and a slash behind it. */
 function route(path: string, api: ApiName, handle: RouteHandler): Route {
   const guarded: RouteHandler = (http, name, version, caller) => {
     try {
@@ -63,7 +63,8 @@ function route(path: string, api: ApiName, handle: RouteHandler): Route {
       answerFailure(http, reason)
     }
   }
-  return { path, methods: anyMethod, api, wrongMethodType: jsonType, handle: guarded }
+  const open = path === '/' || path === everyOtherPath ? path : `${path}[/]`
+  return { path: open, methods: anyMethod, api, wrongMethodType: jsonType, handle: guarded }
 }
 
 function answerFailure(http: PortRequest, reason: unknown): void {
@@ -185,9 +186,11 @@ export function managementRoutes(parts: TorchserveParts, settings: TorchserveSet
     }
   }
   const setDefault: RouteHandler = (http, _, __, caller) => {
-    if (http.method !== 'PUT') throw wrongMethod()
     const [, , name = '', version = ''] = partsOf(http)
-    finish(http, management.setDefault(name, version, actorOf(http, caller)))
+    // As in TorchServe, whoever asks here is told about the version.
+    if (http.method === 'GET') answerJson(http, management.describe(name, version, caller))
+    else if (http.method !== 'PUT') throw wrongMethod()
+    else finish(http, management.setDefault(name, version, actorOf(http, caller)))
   }
   return [
     route('/', 'metadata', describe(managementDescription)),
@@ -214,8 +217,10 @@ export function torchserveMetricsRoutes({ engine, models, counts }: TorchservePa
   const metrics: RouteHandler = (http, _, __, caller) => {
     if (http.method !== 'GET') throw wrongMethod()
     const names = new Set(queryOf(http).getAll('name[]'))
+    const isVisible = visibleModels(caller, 'statistics')
+    const loadTimes = isVisible === null ? models.loadTimes() : []
     const versionOf = (model: string, version: string): string => models.versionName(model, version)
-    const text = counts.text(engine, names, versionOf, visibleModels(caller, 'statistics'))
+    const text = counts.text({ engine, names, versionOf, loadTimes, isVisible })
     http.respond(new HttpResponse(200, metricsType, [Buffer.from(text)]))
   }
   return [route('/metrics', 'statistics', metrics), unknownPath]
