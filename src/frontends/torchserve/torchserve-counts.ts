@@ -14,7 +14,7 @@ type Page = {
   /** Only these families; empty: all. */
   readonly names: ReadonlySet<string>
   /** As TorchServe names a version of the Engine. */
-  versionOf(model: string, version: string): string
+  readonly versionOf: (model: string, version: string) => string
   /** How long the workers of each version took to start. */
   readonly loadTimes: readonly (readonly [worker: string, ms: number])[]
   /** Which models the reader may see; null: all. */
