@@ -76,7 +76,7 @@ describe('the logits of a GGUF model', () => {
 
   before(async () => {
     const task = { library: findLlamaLibrary('', false), modelPath: await smolFile(), settings }
-    session = LlamaSession.open(task, { nowMs: () => 0, switches: () => 0 }, () => undefined)
+    session = LlamaSession.open(task, { nowMs: () => 0, cpuMs: () => 0 }, () => undefined)
     const all = recordedAnswers().map(({ question }) => chatPrompt(question))
     // GALATEA_ALL_PROMPTS=1 asks all of them, which takes minutes.
     prompts = process.env['GALATEA_ALL_PROMPTS'] === '1' ? all : all.filter((_, place) => place % 24 === 0)

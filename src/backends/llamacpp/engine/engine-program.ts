@@ -13,7 +13,10 @@ const warningLevel = 3
 const errorLevel = 4
 
 const nowMs = (): number => performance.now()
-const switches = (): number => process.resourceUsage().involuntaryContextSwitches
+const cpuMs = (): number => {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
 
 const post = (messages: FromEngine): void => void process.send?.(messages)
 
@@ -76,7 +79,7 @@ function run(task: EngineTask): void {
   // llama.cpp says why a file does not load in its log only.
   const lastWords: string[] = []
   try {
-    const session = LlamaSession.open(task, { nowMs, switches }, (level, text) => {
+    const session = LlamaSession.open(task, { nowMs, cpuMs }, (level, text) => {
       if (level < warningLevel) return
       // The library may end this process next. The server reads what was printed before.
       if (level === errorLevel) process.stderr.write(text)

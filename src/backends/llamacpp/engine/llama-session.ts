@@ -26,8 +26,8 @@ const usualPieceBytes = 64
 /** What steps are measured with. */
 type StepWatch = {
   readonly nowMs: () => number
-  /** How often the system has taken a core away from the process. */
-  readonly switches: () => number
+  /** What all threads of the process have computed. */
+  readonly cpuMs: () => number
 }
 
 export class LlamaSession implements LanguageRuntime, SamplingSession {
@@ -161,18 +161,18 @@ export class LlamaSession implements LanguageRuntime, SamplingSession {
   /** Computes the batch in another thread. Throws for what the library refuses. */
   async decode(): Promise<void> {
     const run = this.#encodes ? this.library.encode : this.library.decode
-    const startMs = this.#watch?.nowMs() ?? 0
+    const [startMs, startCpuMs] = [this.#watch?.nowMs() ?? 0, this.#watch?.cpuMs() ?? 0]
     const code = await callAsync(run, [this.#context, this.batch.struct])
-    if (this.#watch !== null) this.#govern(this.#watch, startMs)
+    if (this.#watch !== null) this.#govern(this.#watch, startMs, startCpuMs)
     if (code === 0) return
     const reason = code === 1 ? 'its memory has no free cells' : `code ${code}`
     throw new ServerError('INTERNAL', `llama.cpp could not compute ${this.batch.length} tokens: ${reason}`)
   }
 
-  #govern({ nowMs, switches }: StepWatch, startMs: number): void {
+  #govern({ nowMs, cpuMs }: StepWatch, startMs: number, startCpuMs: number): void {
     const endMs = nowMs()
     const before = this.#governor.threads
-    const report = { tokens: this.batch.length, tookMs: endMs - startMs, nowMs: endMs, switches: switches() }
+    const report = { tokens: this.batch.length, tookMs: endMs - startMs, nowMs: endMs, cpuMs: cpuMs() - startCpuMs }
     this.#governor.stepped(report)
     const { threads } = this.#governor
     if (threads !== before) this.library.setThreads(this.#context, threads, threads)

@@ -6,7 +6,8 @@ import { ThreadGovernor } from './thread-governor.ts'
 class Machine {
   freeCores: number
   nowMs = 0
-  #switches = 0
+  /** What the server itself needs of each core. */
+  serverShare = 0
 
   constructor(cores: number) {
     this.freeCores = cores
@@ -19,8 +20,8 @@ class Machine {
       const isCrowded = threads > this.freeCores
       const tookMs = ((40 * tokens) / threads) * (isCrowded ? 10 : 1)
       this.nowMs += tookMs
-      if (isCrowded) this.#switches += tookMs
-      governor.stepped({ tokens, tookMs, nowMs: this.nowMs, switches: this.#switches })
+      const cpuMs = tookMs * Math.min(threads, this.freeCores) * (1 - this.serverShare)
+      governor.stepped({ tokens, tookMs, nowMs: this.nowMs, cpuMs })
       return threads
     })
   }
@@ -29,6 +30,12 @@ class Machine {
 test('all threads compute while the cores are free', () => {
   const governor = new ThreadGovernor(4)
   assert.deepEqual(new Set(new Machine(4).run(governor, 500)), new Set([4]))
+})
+
+test('all threads compute on beside a server that takes the cores for a moment with every token', () => {
+  const machine = new Machine(2)
+  machine.serverShare = 0.08
+  assert.deepEqual(new Set(machine.run(new ThreadGovernor(2), 500)), new Set([2]))
 })
 
 test('where cores are crowded fewer threads compute, and all again when the cores are free', () => {

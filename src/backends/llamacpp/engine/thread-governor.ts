@@ -7,14 +7,19 @@ type StepReport = {
   readonly tokens: number
   readonly tookMs: number
   readonly nowMs: number
-  /** How often the system has taken a core away from a thread of this process, since the process began. */
-  readonly switches: number
+  /** Of all threads of this process, in this step. */
+  readonly cpuMs: number
 }
 
 type Trial = { readonly threads: number; readonly times: number[] }
 
-/** More cores taken away per millisecond of a step: the cores are crowded. */
-const crowdedSwitches = 0.05
+/**
+ * Threads that compute or wait in a loop have a core all the time. With less than this share of it they share the core with others: it is crowded.
+ * How often a core is taken away says less, because the server itself does so for a moment with every token that it sends.
+ */
+const crowdedShare = 0.85
+/** Of what earlier steps had, so much counts beside the last one: times of short steps are rough. */
+const memory = 0.8
 /** Steps that are compared. One step may be slow for other reasons. */
 const comparedSteps = 3
 /** Another number of threads must be this much faster to be kept. */
@@ -38,7 +43,9 @@ export class ThreadGovernor {
   #tokens = 0
   /** What the fastest steps took, by the logarithm of their size. */
   readonly #fastest = new Map<number, number>()
-  #switches: number | null = null
+  /** What the last steps had of the cores, and what they could have had. */
+  #hadMs = 0
+  #mostMs = 0
   /** Fewer threads that were no better, one after the other: the next trial has fewer again. */
   #failures = 0
   #pauseMs = shortestPauseMs
@@ -54,9 +61,9 @@ export class ThreadGovernor {
     return this.#trial?.threads ?? this.#settled
   }
 
-  stepped({ tokens, tookMs, nowMs, switches }: StepReport): void {
-    const taken = this.#switches === null ? 0 : switches - this.#switches
-    this.#switches = switches
+  stepped({ tokens, tookMs, nowMs, cpuMs }: StepReport): void {
+    this.#hadMs = memory * this.#hadMs + cpuMs
+    this.#mostMs = memory * this.#mostMs + tookMs * this.threads
     if (!isAlike(tokens, this.#tokens)) {
       this.#trial = null
       this.#usual = []
@@ -66,12 +73,12 @@ export class ThreadGovernor {
     else {
       this.#usual.push(tookMs)
       if (this.#usual.length > comparedSteps) this.#usual.shift()
-      if (nowMs >= this.#nextTrialMs) this.#begin(taken / tookMs)
+      if (nowMs >= this.#nextTrialMs) this.#begin()
     }
   }
 
-  #begin(switchesPerMs: number): void {
-    const isCrowded = switchesPerMs > crowdedSwitches
+  #begin(): void {
+    const isCrowded = this.#hadMs < crowdedShare * this.#mostMs
     const more = Math.min(this.#most, Math.ceil(this.#settled * 1.25))
     const numbers = Math.max(1, Math.floor(Math.log2(this.#settled)))
     const halvings = 1 + (this.#failures % numbers)
