@@ -9,7 +9,13 @@ import { readSamplingParameters } from '../../src/llm/sampling-parameters.ts'
 import { FakeLanguageRuntime, textOf } from '../fakes/fake-language-runtime.ts'
 import { Random } from './random.ts'
 
-type Chat = { readonly atMs: number; readonly promptTokens: number; readonly answerTokens: number }
+type Chat = {
+  readonly atMs: number
+  /** What the prompt begins with, and how many tokens of its own follow. */
+  readonly beginning: string
+  readonly promptTokens: number
+  readonly answerTokens: number
+}
 
 const slots = 16
 const stepMs = 12
@@ -17,8 +23,8 @@ const settings: EngineSettings = {
   kind: 'generate', slots, cells: 100_000, contextLength: 6000, batchTokens: 2048, promptTokens: 0, threads: 1, gpuLayers: 0, gpu: 0, gpuSplit: 'none', waiting: 64, answerMs: 0, adapters: [],
 } // prettier-ignore
 
-const together = (count: number, promptTokens: number, apartMs = 1): Chat[] =>
-  Array.from({ length: count }, (_, i) => ({ atMs: i * apartMs, promptTokens, answerTokens: 24 }))
+const together = (count: number, promptTokens: number, beginning = ''): Chat[] =>
+  Array.from({ length: count }, (_, i) => ({ atMs: i, beginning, promptTokens, answerTokens: 24 }))
 
 class SimulatedModel {
   readonly #runtime = new FakeLanguageRuntime(settings)
@@ -74,7 +80,7 @@ class SimulatedModel {
     assert.ok(chat !== undefined)
     this.#nowMs = Math.max(this.#nowMs, chat.atMs)
     this.#open++
-    const text = textOf(Array.from({ length: chat.promptTokens }, () => this.#random.int(26)))
+    const text = chat.beginning + textOf(Array.from({ length: chat.promptTokens }, () => this.#random.int(26)))
     const sampling = readSamplingParameters([['max_tokens', chat.answerTokens]])
     void this.#engine.take({ kind: 'generate', key: ++this.#key, text, sampling, priority: 9, isStreamed: true, waitedMs: 0 }) // prettier-ignore
     this.#said.set(this.#key, [])
@@ -101,6 +107,14 @@ test('of short prompts that come together none is left over to hold up all that 
   }
 })
 
+test('so it is with prompts whose beginning is in memory: what need not be computed is not counted', async () => {
+  const model = await SimulatedModel.warm(8)
+  const beginning = 'youareahelpfulassistantnamed'
+  await model.run(together(1, 22, beginning))
+  const { nextMs } = await model.run(together(slots, 22, beginning))
+  assert.ok(percentile(nextMs, 0.99) <= answersMs(8) * 1.05, `${percentile(nextMs, 0.99)} ms`)
+})
+
 test('long prompts that come together get their first tokens one after the other, and the last one soon after all are computed', async () => {
   const tokenMs = 4.5
   const model = await SimulatedModel.warm(tokenMs)
@@ -125,7 +139,7 @@ test('a prompt of 4,000 tokens beside eight answers makes their pauses at most 1
   const alone = await (await SimulatedModel.warm(4.5)).run(chats)
   const beside = await (
     await SimulatedModel.warm(4.5)
-  ).run([...chats, { atMs: 500, promptTokens: 4000, answerTokens: 2 }])
+  ).run([...chats, { atMs: 500, beginning: '', promptTokens: 4000, answerTokens: 2 }])
   const ofChats = beside.nextMs.slice(0, alone.nextMs.length)
   assert.ok(percentile(ofChats, 0.99) <= 1.5 * percentile(alone.nextMs, 0.99), `${percentile(ofChats, 0.99)} ms`)
 })

@@ -235,7 +235,8 @@ export class GenerationEngine {
     const fixed = this.#settings.promptTokens
     const most = batch.most - batch.length
     const timely = fixed > 0 ? Math.min(fixed, most) : promptBudget(answers, waiting.map(waitOf), times, most)
-    const budget = fixed > 0 ? timely : wholePrompts(timely, waiting.map(tokensLeft), most)
+    const toCompute = waiting.map((slot) => this.#tokensToCompute(slot))
+    const budget = fixed > 0 ? timely : wholePrompts(timely, toCompute, most)
     let left = budget
     let hasWhole = false
     for (const slot of waiting) {
@@ -247,6 +248,12 @@ export class GenerationEngine {
       hasWhole ||= tokensLeft(slot) === 0
     }
     return budget - left
+  }
+
+  #tokensToCompute(slot: Slot): number {
+    const { sequence } = slot
+    if (sequence === null || sequence.hasLooked) return tokensLeft(slot)
+    return sequence.tokens.length - this.#table.reusable(slot, sequence)
   }
 
   #addPrompt(slot: Slot, sequence: Sequence, most: number, isWhole: boolean): number {

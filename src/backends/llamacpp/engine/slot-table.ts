@@ -54,7 +54,28 @@ export class SlotTable {
    * part of it by now. The result is how many tokens need not be computed.
    */
   reuse(slot: Slot, sequence: Sequence): number {
-    let donor: Slot | null = null
+    const { donor, length } = this.#longest(slot, sequence)
+    if (donor !== slot) {
+      this.#cut(slot, 0)
+      this.#memory.share(donor.id, slot.id, length)
+      const cells = donor.cells.slice(0, length)
+      this.book.share(cells)
+      slot.cells = cells
+      slot.tokens = donor.tokens.slice(0, length)
+      slot.computed = length
+      if (donor.sequence === null) donor.usedAt = ++this.#uses
+    }
+    return slot.tokens.length
+  }
+
+  /** What `reuse` would say now. */
+  reusable(slot: Slot, sequence: Sequence): number {
+    return this.#longest(slot, sequence).length
+  }
+
+  /** The slot, or another one that has so much more of the prompt that it is worth a copy, and how much that is. */
+  #longest(slot: Slot, sequence: Sequence): { readonly donor: Slot; readonly length: number } {
+    let donor = slot
     let longest = slot.tokens.length + leastGain
     for (const other of this.slots) {
       if (other === slot) continue
@@ -65,17 +86,7 @@ export class SlotTable {
       longest = length
       donor = other
     }
-    if (donor !== null) {
-      this.#cut(slot, 0)
-      this.#memory.share(donor.id, slot.id, longest)
-      const cells = donor.cells.slice(0, longest)
-      this.book.share(cells)
-      slot.cells = cells
-      slot.tokens = donor.tokens.slice(0, longest)
-      slot.computed = longest
-      if (donor.sequence === null) donor.usedAt = ++this.#uses
-    }
-    return slot.tokens.length
+    return { donor, length: donor === slot ? slot.tokens.length : longest }
   }
 
   /** Whether another slot is just computing a beginning of the prompt that is longer than what can be reused now. */
