@@ -51,7 +51,7 @@ test('what keeps models from the GPU is told with what to do', { skip }, async (
     await obstacle({}),
     /without its CUDA provider: run 'pip uninstall onnxruntime && pip install "onnxruntime-gpu/,
   )
-  assert.match(await obstacle({ interpreter: '/no/python' }), /cannot be asked.*python,interpreter=….*onnxruntime-gpu/)
+  assert.match(await obstacle({ interpreter: '/no/python' }), /cannot be asked.*--python PATH.*onnxruntime-gpu/)
   assert.match(await obstacle({ gpuCount: 0 }), /no GPU was found/)
   await assert.rejects(findLibrary({ ...search, libraryPath: '/no/folder' }), /library-path=\/no\/folder: expected/)
   const missing = missingText('tensorrt', ['libnvinfer.so.10', 'libcudart.so.13'])

@@ -53,7 +53,7 @@ export async function findLibrary(search: LibrarySearch): Promise<FoundLibrary> 
   if (search.gpuCount === 0) return bundledLibrary('no GPU was found on this machine', [])
   const asked = await askPython(search)
   if (typeof asked === 'string')
-    return bundledLibrary(`${asked}: name one with --backend-config=python,interpreter=…, and give it '${install}'`, [])
+    return bundledLibrary(`${asked}: name one with --python PATH, and give it '${install}'`, [])
   for (const folder of asked.capi) {
     const file = await libraryIn(folder)
     if (file !== null && (await isFile(path.join(folder, providerFile)))) {
