@@ -78,6 +78,8 @@ export class ProcessWorker implements Worker {
   readonly #link: WorkerLink
   readonly #events: WorkerEvents
   readonly #reader: TensorRecordReader
+  /** Where requests want outputs on a GPU; undefined: the worker cannot put them there. */
+  readonly #placesOf: ((handle: number) => InferenceRequest['outputPlaces']) | undefined
   readonly #bls: BlsCalls
   readonly #calls: ServiceCalls
   /** Requests that the worker may still answer. */
@@ -123,6 +125,8 @@ export class ProcessWorker implements Worker {
       link.regions,
       settings.signature.outputs.map((output) => output.name),
     )
+    this.#placesOf =
+      settings.opensDevices === true ? (handle) => this.#open.get(handle)?.outputPlaces ?? null : undefined
     const send = (frame: Buffer): void => this.#send(frame)
     this.#bls = new BlsCalls(dependencies.services, link.regions, send, this.#free, (handle) => this.#callerOf(handle))
     this.#calls = new ServiceCalls(dependencies.services, link.regions, send, this.#free)
@@ -445,9 +449,6 @@ export class ProcessWorker implements Worker {
     })
     this.#finishHead(head)
   }
-
-  readonly #placesOf = (handle: number): InferenceRequest['outputPlaces'] =>
-    this.#open.get(handle)?.outputPlaces ?? null
 
   #onResponses(frame: Buffer, offset: number, count: number): void {
     const startNs = this.#clock.nowNs()
