@@ -26,7 +26,7 @@ import { examplesPath, packageVersion } from './package-facts.ts'
 import { createExitSignal, shutDown } from './shutdown.ts'
 import { compileEarly } from './compile-early.ts'
 import { returnMemory } from './return-memory.ts'
-import { keepRequestsYoung, tuneCollector } from './tune-collector.ts'
+import { keepCodeInQuietMoments, keepRequestsYoung, tuneCollector } from './tune-collector.ts'
 
 export async function runServe(args: string[], io: CommandIo): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
@@ -192,6 +192,7 @@ async function serve(
   // The compile cache is written now, because the server may be ended by SIGKILL.
   flushCompileCache()
   compileEarly()
+  keepCodeInQuietMoments()
   returnMemory()
   process.on('SIGHUP', () => server.reopenAuditLog())
   await signals.received

@@ -9,6 +9,15 @@ export function keepRequestsYoung(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
 }
 
+/**
+ * V8 by itself collects its whole heap twice when a process has become quiet. Then no request is alive, and V8 drops the code that it
+ * compiled for objects of requests: up to 90 functions were compiled again afterwards. The server collects in quiet moments itself, with one
+ * object of each kind alive (return-memory.ts).
+ */
+export function keepCodeInQuietMoments(): void {
+  setFlagsFromString('--memory-reducer-gc-count=0')
+}
+
 /** So many bytes of garbage, objects and buffers together, may stand before V8 collects its whole heap. */
 const garbageBytes = 40 * 1024 * 1024
 const [leastFactor, mostFactor] = [1.15, 2]

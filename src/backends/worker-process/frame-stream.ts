@@ -29,7 +29,7 @@ export class FrameStream {
         this.#filled = 0
         continue
       }
-      this.#onFrame(chunk.subarray(offset, offset + size))
+      this.#onFrame(size === chunk.length ? chunk : chunk.subarray(offset, offset + size))
       offset += size
     }
   }
