@@ -3,6 +3,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import { integerRange } from './integer-range.ts'
+import { oneOfTexts } from './one-of-texts.ts'
 
 const schemaLimits = { nested: 64, rules: 4096, repetitions: 2000, choices: 2048 } as const
 
@@ -133,7 +134,7 @@ class SchemaGrammar {
     if (values.length > schemaLimits.choices) {
       throw refusal(`has an 'enum' of more than ${schemaLimits.choices} values`, values.length)
     }
-    return `(${values.map(jsonLiteral).join(' | ')})`
+    return oneOfTexts(values.map((value) => JSON.stringify(value)))
   }
 
   #either(options: unknown, depth: number): string {
