@@ -27,7 +27,12 @@ export const tenantFamilies: readonly {
 }[] = [
   { name: 'galatea_tenant_requests_total', help: 'Inferences that ended', label: 'model', read: (use) => use.requests },
   { name: 'galatea_tenant_inferences_total', help: 'Rows of these', label: 'model', read: (use) => use.inferences },
-  { name: 'galatea_tenant_tokens_total', help: 'Tokens of their answers', label: 'model', read: (use) => use.tokens },
+  {
+    name: 'galatea_tenant_tokens_total',
+    help: 'Tokens of their prompts and answers',
+    label: 'model',
+    read: (use) => use.tokens,
+  },
   {
     name: 'galatea_tenant_compute_seconds_total',
     help: 'Time of the executions that served them',

@@ -172,6 +172,10 @@ describe('a GGUF model', () => {
     assertPlain(answers.map((answer) => answer.text_output).join(''), plain[0] ?? [])
     const { finish_reason, num_output_tokens } = answers.at(-1) as Answer
     assert.deepEqual({ finish_reason, num_output_tokens }, { finish_reason: 'length', num_output_tokens: length })
+    // Limits and the use of tenants count by this parameter.
+    const { tokens, num_input_tokens } = answers.at(-1) as Answer
+    assert.ok(Number(num_input_tokens) > 0)
+    assert.equal(tokens, Number(num_input_tokens) + length, 'the tokens of the prompt and those of the answer')
     const logprobs = answers.flatMap(
       (answer) => JSON.parse(String(answer['logprobs'])) as { id: number; top: { id: number }[] }[],
     )

@@ -209,8 +209,8 @@ export class LlamaWorker implements Worker {
       request.failCancelled()
     else {
       const outputs = this.#outputsFor(request, answerOutputs(message, asked))
-      // The account of the caller counts tokens by this parameter.
-      const tokens = message.kind === 'text' ? (message.end?.outputTokens ?? 0) : 0
+      // The account of the caller counts tokens by this parameter: those of the prompt and those of the answer.
+      const tokens = tokensIn(message)
       const parameters = tokens === 0 ? null : new Map([['tokens', BigInt(tokens)]])
       request.respond(InferenceResponse.of(outputs, { parameters, isFinal }))
     }
@@ -322,4 +322,9 @@ function noteFigures(metrics: LanguageMetrics, figures: EngineFigures): void {
   metrics.note('cells', figures.cells)
   metrics.note('usedCells', figures.usedCells)
   metrics.note('cellUse', figures.cells === 0 ? 0 : figures.usedCells / figures.cells)
+}
+
+function tokensIn(message: EngineMessage): number {
+  if (message.kind === 'vectors') return message.inputTokens
+  return message.kind === 'text' && message.end !== null ? message.end.inputTokens + message.end.outputTokens : 0
 }
