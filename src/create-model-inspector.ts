@@ -70,11 +70,23 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
     },
     warningsOf: async (config, file) => {
       if (config.backend === 'onnxruntime') return onnxWarnings(config, file)
+      if (config.backend === 'router') return routeWarnings(config, file)
       return config.backend === 'python' ? pythonWarnings(parser, config, file, interpreter) : []
     },
     warmUpProblem,
     close: () => parser.close(),
   }
+}
+
+/** A router loads without its models, and refuses every request then. They may be in another repository. */
+async function routeWarnings({ name }: ModelConfig, file: string): Promise<FileProblem[]> {
+  const { plan } = await readRouteFile(file, name)
+  const repository = path.resolve(file, '../../..')
+  const missing = (plan?.models ?? []).filter((model) => !existsSync(path.join(repository, model)))
+  const fix = 'add the model, or correct its name, unless another repository of the server has it'
+  return missing.map((model) =>
+    whole(file, `the route names the model '${model}', which is not in this repository`, fix),
+  )
 }
 
 /** With no instances the samples are read and checked, and run nowhere. */
