@@ -163,12 +163,13 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/openai/generation-request.ts mostPromptTokens',
     'protocol/openai/embedding-request.ts mostTokens',
   ],
-  'stop strings, logit biases, schemas and grammars of a call of the OpenAI API': [
+  'stop strings, logit biases, schemas, grammars and choices of a call of the OpenAI API': [
     'protocol/openai/sampling-parameters.ts mostStopStrings',
     'protocol/openai/sampling-parameters.ts longestStopString',
     'protocol/openai/sampling-parameters.ts mostStopTokens',
     'protocol/openai/sampling-parameters.ts mostLogitBiases',
     'protocol/openai/sampling-parameters.ts mostGrammarBytes',
+    'protocol/openai/sampling-parameters.ts mostChoices',
     'protocol/openai/sampling-parameters.ts largestToken',
   ],
   'messages, parts and tools of a chat': [

@@ -132,7 +132,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/protocol/openai/generation-request.test.ts',
     '257 entries, at most 256',
   ),
-  'stop strings, logit biases, schemas and grammars of a call of the OpenAI API': elsewhere(
+  'stop strings, logit biases, schemas, grammars and choices of a call of the OpenAI API': elsewhere(
     'src/protocol/openai/generation-request.test.ts',
     '1000000 entries, at most 32',
   ),

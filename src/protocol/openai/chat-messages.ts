@@ -82,7 +82,11 @@ function readPart(part: unknown, path: string): string {
   if (!isObject(part)) throw badRequest(`'${path}' must be an object with 'type'`, path)
   const fields = new RequestFields(part, path)
   const type = fields.requiredText('type')
-  if (type === 'text' || type === 'input_text' || type === 'output_text') return fields.text('text') ?? ''
+  if (type === 'text' || type === 'input_text' || type === 'output_text') {
+    const text = fields.text('text')
+    if (text === null) throw badRequest(`you must provide '${fields.param('text')}'`, fields.param('text'))
+    return text
+  }
   if (type === 'refusal') return fields.text('refusal') ?? ''
   throw badRequest(
     `'${path}' has the type '${type.slice(0, 40)}': the models of this server take text`,

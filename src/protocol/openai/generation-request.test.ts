@@ -108,6 +108,20 @@ test('the Responses API is a chat', () => {
   assert.equal(read?.tools[0]?.function.name, 'f')
 })
 
+test("vLLM's structured_outputs are the same forms by other names", () => {
+  const schema = { type: 'object' }
+  const formOf = (more: object): unknown => {
+    const { json_schema: json, grammar } = readChatRequest({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...more }).sampling // prettier-ignore
+    return json ?? grammar
+  }
+  assert.deepEqual(formOf({ structured_outputs: { json: schema } }), schema)
+  assert.deepEqual(formOf({ structured_outputs: { json: '{"type": "object"}' } }), schema)
+  assert.deepEqual(formOf({ structured_outputs: { json_object: true } }), schema)
+  assert.equal(formOf({ structured_outputs: { grammar: 'root ::= "a"' } }), 'root ::= "a"')
+  assert.equal(formOf({ structured_outputs: { choice: ['yes', 'a "b"\\\n'] } }), 'root ::= "yes" | "a \\"b\\"\\\\\\n"')
+  assert.equal(formOf({ guided_choice: ['a', 'b'] }), 'root ::= "a" | "b"')
+})
+
 describe('what is refused names the member', () => {
   const wrong: readonly (readonly [body: object, param: string | null, words: RegExp])[] = [
     [{ model: 5 }, 'model', /must be a string, got the number 5/],
@@ -119,6 +133,13 @@ describe('what is refused names the member', () => {
     [{ messages: [{ role: 'user', content: 7 }] }, 'messages[0].content', /a string or a list of parts/],
     [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:' } }] }] }, 'messages[0].content[0]', /take text/], // prettier-ignore
     [{ messages: [{ role: 'user', content: [{ type: 'input_audio' }] }] }, 'messages[0].content[0]', /take text/],
+    [{ messages: [{ role: 'user', content: [{ type: 'text' }] }] }, 'messages[0].content[0].text', /you must provide/],
+    [{ structured_outputs: { regex: 'a' } }, 'structured_outputs.regex', /not supported: send a grammar/],
+    [{ guided_regex: 'a' }, 'guided_regex', /not supported/],
+    [{ structured_outputs: { choice: [] } }, 'structured_outputs.choice', /texts that are not empty/],
+    [{ guided_choice: many(257, 'x') }, 'guided_choice', /257 entries, at most 256/],
+    [{ structured_outputs: { json: 'x' } }, 'structured_outputs.json', /a JSON schema, as an object or as its text/],
+    [{ structured_outputs: { json: {}, choice: ['a'] } }, null, /several forms/],
     [{ temperature: 3 }, 'temperature', /a number from 0 to 2, got the number 3/],
     [{ temperature: 'NaN' }, 'temperature', /a number from 0 to 2/],
     [{ top_p: -1 }, 'top_p', /from 0 to 1/],

@@ -12,6 +12,8 @@ const longestStopString = 1024
 const mostStopTokens = 64
 const mostLogitBiases = 4096
 const mostGrammarBytes = 64 * 1024
+/** Texts of which the answer is one. */
+const mostChoices = 256
 /** A schema nests no deeper than this. */
 const deepestSchema = 64
 const largestToken = 2 ** 31 - 1
@@ -121,19 +123,72 @@ function readForm(fields: RequestFields): SamplingParameters {
     const schema = fields.object(name)
     if (schema !== null) forms.push({ json_schema: checkSchema(schema, fields.param(name)) })
   }
-  for (const name of ['grammar', 'guided_grammar']) {
-    const grammar = fields.text(name)
-    if (grammar === null) continue
-    if (grammar.length > mostGrammarBytes) {
-      throw badRequest(`'${name}' has ${grammar.length} characters, at most ${mostGrammarBytes} are taken`, name)
-    }
-    forms.push({ grammar })
-  }
+  for (const name of ['grammar', 'guided_grammar']) forms.push(readGrammar(fields, name))
+  forms.push(readChoice(fields, 'guided_choice'))
+  refusePattern(fields, 'guided_regex')
+  const structured = fields.inner('structured_outputs')
+  if (structured !== null) forms.push(...readStructured(structured))
   const given = forms.filter((form) => Object.keys(form).length > 0)
   if (given.length <= 1) return given[0] ?? {}
   throw badRequest(
-    "the request asks for several forms of its answer: send one of 'response_format', 'json_schema', 'grammar'",
+    "the request asks for several forms of its answer: send one of 'response_format', 'json_schema', 'grammar', 'structured_outputs'",
   )
+}
+
+function readGrammar(fields: RequestFields, name: string): SamplingParameters {
+  const grammar = fields.text(name)
+  if (grammar === null) return {}
+  const param = fields.param(name)
+  if (grammar.length <= mostGrammarBytes) return { grammar }
+  throw badRequest(`'${param}' has ${grammar.length} characters, at most ${mostGrammarBytes} are taken`, param)
+}
+
+/** vLLM's newer name for all forms. `json` is an object, or its text. */
+function readStructured(structured: RequestFields): SamplingParameters[] {
+  refusePattern(structured, 'regex')
+  const isText = typeof structured.raw('json') === 'string'
+  const schema = isText ? parsedSchema(structured) : structured.object('json')
+  const isObject = structured.flag('json_object') ?? false
+  return [
+    schema === null ? {} : { json_schema: checkSchema(schema, structured.param('json')) },
+    isObject ? { json_schema: { type: 'object' } } : {},
+    readGrammar(structured, 'grammar'),
+    readChoice(structured, 'choice'),
+  ]
+}
+
+function parsedSchema(structured: RequestFields): JsonObject {
+  try {
+    const parsed: unknown = JSON.parse(structured.text('json') ?? '')
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed as JsonObject
+  } catch {
+    // The refusal below says it.
+  }
+  throw structured.wrong('json', 'a JSON schema, as an object or as its text')
+}
+
+/** One of these texts and nothing else: a grammar of them. */
+function readChoice(fields: RequestFields, name: string): SamplingParameters {
+  const choices = fields.list(name, mostChoices)
+  if (choices === null) return {}
+  const param = fields.param(name)
+  if (choices.length === 0 || choices.some((choice) => typeof choice !== 'string' || choice === '')) {
+    throw badRequest(`'${param}' must be a list of texts that are not empty`, param)
+  }
+  const grammar = `root ::= ${choices.map((choice) => grammarText(choice as string)).join(' | ')}`
+  if (grammar.length <= mostGrammarBytes) return { grammar }
+  throw badRequest(`'${param}' has ${grammar.length} characters, at most ${mostGrammarBytes} are taken`, param)
+}
+
+const grammarEscapes: Readonly<Record<string, string>> = { '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' } // prettier-ignore
+const grammarText = (text: string): string =>
+  `"${text.replace(/["\\\n\r\t]/g, (char) => grammarEscapes[char] ?? char)}"`
+
+/** Left out without a word, the client would take any text for one of this form. */
+function refusePattern(fields: RequestFields, name: string): void {
+  if (!fields.has(name)) return
+  const param = fields.param(name)
+  throw unsupported(`'${param}' is not supported: send a grammar or a JSON schema`, param)
 }
 
 function readFormat(format: RequestFields): SamplingParameters {

@@ -14,6 +14,8 @@ import { createModelInspector } from '../../../src/create-model-inspector.ts'
 import { requireTool } from '../../tool.ts'
 import { placeModel, smolFile } from '../language-model.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from '../server-process.ts'
+import { vllmReplay } from './vllm-wire.ts'
+import { replay } from './wire-cases.ts'
 
 const repository = mkdtempSync(path.join(tmpdir(), 'galatea-real-'))
 let server: ServerProcess
@@ -30,9 +32,9 @@ rules:
   - { when: { max_tokens: { above: 30, below: 50 } }, to: large }
 `
 
-const writeRouter = (name: string, route: string): void => {
-  mkdirSync(path.join(repository, name, '1'), { recursive: true })
-  writeFileSync(path.join(repository, name, '1/route.yaml'), route)
+const writeRoute = (root: string, name: string, route: string): void => {
+  mkdirSync(path.join(root, name, '1'), { recursive: true })
+  writeFileSync(path.join(root, name, '1/route.yaml'), route)
 }
 const parameterLines = (parameters: Readonly<Record<string, string | number>>): string =>
   Object.entries(parameters)
@@ -63,9 +65,9 @@ before(async () => {
     path.join(repository, 'remote/config.pbtxt'),
     `backend: "openai"\n${parameterLines({ upstream_url: url })}`,
   )
-  writeRouter('chat', routes)
-  writeRouter('remote-first', 'models: [remote, small]\n')
-  writeRouter('remote-only', 'models: [remote, small]\nfallback: false\n')
+  writeRoute(repository, 'chat', routes)
+  writeRoute(repository, 'remote-first', 'models: [remote, small]\n')
+  writeRoute(repository, 'remote-only', 'models: [remote, small]\nfallback: false\n')
   server = await startServerProcess([`--model-repository=${repository}`, '--exit-on-error=false'])
 })
 
@@ -109,6 +111,12 @@ test('openai for Node', async () => {
     routed: ['small', 'large'],
     error: ['BadRequestError', 'context_length_exceeded', 400],
   })
+})
+
+test('answers have the form of those of vLLM', async () => {
+  const { same, wrong } = await replay(server.url, vllmReplay)
+  assert.deepEqual(wrong, [])
+  assert.ok(same >= 200, `${same} cases`)
 })
 
 type Answer = {
@@ -161,17 +169,17 @@ test('generate and v2 reach the models behind a router, too', async () => {
   assert.deepEqual([(await generate(20))['answered_by'], (await generate(200))['answered_by']], ['small', 'large'])
 })
 
-test('check names the line of a route that is wrong', async () => {
+test('check names the line of a route that is wrong, and models that are not there', async () => {
   const wrong = `${repository}-wrong`
-  mkdirSync(path.join(wrong, 'chat/1'), { recursive: true })
-  writeFileSync(
-    path.join(wrong, 'chat/1/route.yaml'),
-    'models: [small, large]\nrules:\n  - { when: { promt_tokens: { above: 1 } }, to: big }\n',
-  )
+  writeRoute(wrong, 'chat', 'models: [small, large]\nrules:\n  - { when: { promt_tokens: { above: 1 } }, to: big }\n')
+  mkdirSync(path.join(wrong, 'small/1'), { recursive: true })
+  writeRoute(wrong, 'lone', 'models: [small, large]\n')
   let said = ''
   const io = { stdout: (text: string) => void (said += text), stderr: (text: string) => void (said += text) }
   assert.equal(await runCheck([wrong], io, { openInspector: createModelInspector }), 1)
   rmSync(wrong, { recursive: true })
+  assert.match(said, /lone.1.route\.yaml: warning: the route names the model 'large', which is not in this repository/)
+  assert.doesNotMatch(said, /names the model 'small'/)
   assert.match(said, /route\.yaml:3:\d+: error: 'rules\.0\.when\.promt_tokens' is not a key that is known/)
   assert.match(said, /route\.yaml:3:\d+: error: 'rules\.0\.to' must be one of small, large, got the text 'big'/)
 })

@@ -1,5 +1,5 @@
-// The form of an answer: names and types of members, without the texts. test/fixtures/openai/wire/record.py makes the same of the answers of
-// llama.cpp's server.
+// The form of an answer: names and types of members, without the texts. test/fixtures/openai/wire/recording.py makes the same of the answers
+// of other servers.
 
 export type Form = null | string | readonly Form[] | { readonly [name: string]: Form }
 
@@ -22,7 +22,7 @@ export function formOf(value: unknown): Form {
   return Object.fromEntries(entries.map(([name, each]) => [name, formOf(each)]))
 }
 
-/** What one member lacks of what was recorded; '' for nothing. Members that llama.cpp alone has are in `apart`. */
+/** What one member lacks of what was recorded; '' for nothing. Members that the recorded server alone has are in `apart`. */
 export function missingIn(ours: Form, recorded: Form, apart: ReadonlySet<string>, path = ''): string {
   if (Array.isArray(recorded)) {
     if (!Array.isArray(ours)) return `${path} is no list`

@@ -1,24 +1,10 @@
 // Requests whose answers of llama.cpp's own server were recorded: ours have every member, with the same types and statuses.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { projectRoot, startServerProcess, type ServerProcess } from '../server-process.ts'
-import { formOf, missingInAnswer, type Form, type RecordedAnswer } from './wire-form.ts'
-
-type Case = {
-  readonly name: string
-  readonly path: string
-  readonly method?: string
-  readonly body?: unknown
-  readonly raw?: string
-}
-
-const folder = path.join(projectRoot, 'test/fixtures/openai')
-const read = (file: string): unknown => JSON.parse(readFileSync(path.join(folder, 'wire', file), 'utf8'))
-const cases = read('cases.json') as readonly Case[]
-const { answers } = read('recorded.json') as { readonly answers: Readonly<Record<string, RecordedAnswer>> }
+import { replay } from './wire-cases.ts'
 
 /** Members that are llama.cpp's own, or whose type differs on purpose. */
 const apart = new Set([
@@ -57,36 +43,18 @@ const differs: Readonly<Record<string, string>> = {
 
 let server: ServerProcess
 before(async () => {
-  server = await startServerProcess([`--model-repository=${path.join(folder, 'models')}`])
+  server = await startServerProcess([`--model-repository=${path.join(projectRoot, 'test/fixtures/openai/models')}`])
 })
 after(() => server?.stop())
 
-async function answerTo({ path: target, method = 'POST', body, raw }: Case): Promise<RecordedAnswer> {
-  const sent = raw ?? (body === undefined ? null : JSON.stringify(body))
-  const answer = await fetch(server.url + target, { method, ...(method === 'GET' ? {} : { body: sent }) })
-  const type = (answer.headers.get('content-type') ?? '').split(';')[0] ?? ''
-  const text = await answer.text()
-  if (type !== 'text/event-stream') return { status: answer.status, type, form: formOf(JSON.parse(text)) }
-  const events = text.trim().split('\n\n').map((event): Form => (event === 'data: [DONE]' ? '[DONE]' : formOf(JSON.parse(event.slice('data: '.length))))) // prettier-ignore
-  return { status: answer.status, type, events }
-}
-
 test('answers have the form of those of llama.cpp', async () => {
-  const wrong: string[] = []
-  let same = 0
-  for (const one of cases) {
-    const recorded = answers[one.name]
-    if (recorded === undefined || one.name in differs) continue
-    // llama.cpp counts in every stream of a completion, OpenAI when it is asked to.
-    const isUncounted = one.name.startsWith('completion, stream')
-    const missing = missingInAnswer(
-      await answerTo(one),
-      recorded,
-      isUncounted ? apart.union(new Set(['.usage'])) : apart,
-    )
-    if (missing === '') same++
-    else wrong.push(`${one.name}: ${missing}`)
-  }
+  // llama.cpp counts in every stream of a completion, OpenAI when it is asked to.
+  const uncounted = apart.union(new Set(['.usage']))
+  const { same, wrong } = await replay(server.url, {
+    folder: 'wire',
+    apart: (name) => (name.startsWith('completion, stream') ? uncounted : apart),
+    differs,
+  })
   assert.deepEqual(wrong, [])
   assert.ok(same >= 100, `${same} cases`)
 })
