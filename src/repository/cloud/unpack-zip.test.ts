@@ -86,6 +86,38 @@ describe('unpacking a zip file', () => {
     assert.equal(await readFile(path.join(target, 'empty'), 'utf8'), '')
   })
 
+  test('takes many entries without a warning of Node', async () => {
+    const warnings: Error[] = []
+    const keep = (warning: Error): void => void warnings.push(warning)
+    process.on('warning', keep)
+    const entries = Array.from({ length: 20 }, (_, i) => ({ name: `${i}`, content: `${i}` }))
+    const target = path.join(root, String(count++))
+    await mkdir(target)
+    await writeFile(`${target}.zip`, zipOf(entries))
+    await unpackZip(`${target}.zip`, 'some.mar', target, { maxEntries: 20, maxUnpackedBytes: 100 })
+    process.off('warning', keep)
+    assert.equal(await readFile(path.join(target, '19'), 'utf8'), '19')
+    assert.deepEqual(warnings, [])
+  })
+
+  test('refuses entries that share their bytes', async () => {
+    const one = zipOf([{ name: 'a', content: 'x'.repeat(1000) }])
+    // The list names the one entry three times, under other names.
+    const at = one.lastIndexOf('PK\x01\x02')
+    const copies = ['a', 'b', 'c'].map((name) => {
+      const copy = Buffer.from(one.subarray(at, one.length - 22))
+      copy.write(name, 46)
+      return copy
+    })
+    const end = Buffer.from(one.subarray(one.length - 22))
+    end.writeUInt16LE(copies.length, 10)
+    end.writeUInt32LE(Buffer.concat(copies).length, 12)
+    const file = path.join(root, 'overlap.zip')
+    await writeFile(file, Buffer.concat([one.subarray(0, at), ...copies, end]))
+    const unpacking = unpackZip(file, 'some.mar', root, { maxEntries: 5, maxUnpackedBytes: 10_000 })
+    await assert.rejects(unpacking, { code: 'INVALID_ARG', message: /its entries overlap/ })
+  })
+
   const refusals: [what: string, bytes: () => Buffer, reason: RegExp][] = [
     ['a name that climbs', () => zipOf([{ name: '../evil' }]), /the name '\.\.'/],
     ['an absolute name', () => zipOf([{ name: '/etc/evil' }]), /a leading slash/],

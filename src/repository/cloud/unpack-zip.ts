@@ -1,7 +1,7 @@
 // Unpacks a zip file. The list of entries stands at the end of the file: names and sizes are checked before
 // anything is written, and no entry may grow beyond the size that the list says.
 
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createWriteStream } from 'node:fs'
 import { mkdir, open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 import { Transform } from 'node:stream'
@@ -23,6 +23,7 @@ type ZipEntry = {
 
 /** The list of 100,000 entries with long names is smaller. */
 const mostListBytes = 32 * 1024 * 1024
+const pieceBytes = 64 * 1024
 const endSignature = 0x06054b50
 const end64Signature = 0x06064b50
 const locator64Signature = 0x07064b50
@@ -38,7 +39,7 @@ export async function unpackZip(file: string, name: string, target: string, limi
   const handle = await open(file, 'r')
   try {
     const { size } = await handle.stat()
-    const entries = checked(await readList(handle, size, name, limits), name, limits)
+    const entries = checked(await readList(handle, size, name, limits), size, name, limits)
     for (const entry of entries) await unpackEntry(handle, size, entry, name, target)
   } catch (reason) {
     throw unpackFailure(reason, name)
@@ -131,9 +132,10 @@ function wideNumbers(numbers: [number, number, number], extra: Buffer, name: str
   throw refused(name, 'it is damaged')
 }
 
-function checked(entries: readonly ZipEntry[], name: string, limits: ArchiveLimits): ZipEntry[] {
+function checked(entries: readonly ZipEntry[], size: number, name: string, limits: ArchiveLimits): ZipEntry[] {
   const seen = new Set<string>()
   let unpackedBytes = 0
+  let storedBytes = 0
   const files = entries.filter((entry) => {
     const isFolder = entry.path.endsWith('/')
     const entryPath = requireRelativePath(isFolder ? entry.path.slice(0, -1) : entry.path, `an entry of ${name}`)
@@ -141,6 +143,9 @@ function checked(entries: readonly ZipEntry[], name: string, limits: ArchiveLimi
     if (seen.has(entryPath)) throw refused(name, `it has two entries with the name ${shownName(entryPath)}`)
     seen.add(entryPath)
     unpackedBytes += entry.sizeBytes
+    storedBytes += entry.storedBytes
+    // One part of the file that stands for many entries makes a small archive a bomb.
+    if (storedBytes > size) throw refused(name, 'its entries overlap')
     if (unpackedBytes > limits.maxUnpackedBytes) {
       throw refused(name, `it unpacks to more than ${limits.maxUnpackedBytes} bytes`)
     }
@@ -169,9 +174,16 @@ async function unpackEntry(
     await pipeline([], output)
     return
   }
-  const source = createReadStream('', { fd: handle, start, end: start + entry.storedBytes - 1, autoClose: false })
+  const source = piecesOf(handle, start, start + entry.storedBytes, name)
   const exact = exactly(entry, name)
   await (entry.isDeflated ? pipeline(source, createInflateRaw(), exact, output) : pipeline(source, exact, output))
+}
+
+/** A read stream would leave a listener on the file for each entry. */
+async function* piecesOf(handle: FileHandle, start: number, end: number, name: string): AsyncGenerator<Buffer> {
+  for (let at = start; at < end; at += pieceBytes) {
+    yield await readAt(handle, at, Math.min(pieceBytes, end - at), name)
+  }
 }
 
 /** Ends an entry that unpacks to something else than the list says: such an archive is a bomb, or damaged. */
