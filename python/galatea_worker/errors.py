@@ -2,6 +2,8 @@
 import enum
 import os
 
+# Python's own limit of recursion. A model can raise it, and then its error would be megabytes.
+MOST_FRAMES = 1000
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -72,6 +74,9 @@ def exception_text(error):
     parts = [text, "\n\nAt:\n"]
     frame = deepest
     while frame is not None:
+        if len(parts) > MOST_FRAMES:
+            parts.append("  (calls further out are left out)\n")
+            break
         if _is_ours(frame):
             # Below the worker's own loop there is only the interpreter.
             break

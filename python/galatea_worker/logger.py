@@ -5,6 +5,7 @@ import sys
 
 from . import frames
 from .context import context
+from .errors import MOST_FRAMES
 from .frames import LOG_HEAD, simple_frame
 
 
@@ -51,10 +52,11 @@ def log_traceback(error):
     """One record of level ERROR, from the line that raised the exception."""
     import traceback
 
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
+    # More calls than that do not fit.
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MOST_FRAMES)).rstrip()
     if len(text) > LONGEST_TRACEBACK:
         text = "(the start is left out)\n" + text[-LONGEST_TRACEBACK:]
-    frames_of_error = traceback.extract_tb(error.__traceback__)
+    frames_of_error = traceback.extract_tb(error.__traceback__, limit=-1)
     file, line = (frames_of_error[-1].filename, frames_of_error[-1].lineno or 0) if frames_of_error else ("", 0)
     _send(text, Logger.ERROR, file, line)
 

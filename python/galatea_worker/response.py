@@ -21,6 +21,9 @@ def check_parameters(parameters, allowed, names):
             raise TritonModelException(
                 "Expect parameters values to have type %s, found type %s" % (names, type(value))
             )
+        # A bool is an int, too, and fits.
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise TritonModelException("Expect integers of parameters to have 64 bits, found more in '%s'" % key)
     return parameters
 
 

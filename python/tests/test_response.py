@@ -6,6 +6,15 @@ from galatea_worker.response import InferenceResponse
 
 
 class ParametersTest(unittest.TestCase):
+    def test_an_integer_that_no_protocol_can_carry_is_named(self):
+        for value in (2**63, -(2**63) - 1, 10**400):
+            with self.subTest(value=value), self.assertRaises(TritonModelException) as caught:
+                InferenceResponse([], parameters={"big": value})
+            self.assertEqual(
+                str(caught.exception), "Expect integers of parameters to have 64 bits, found more in 'big'"
+            )
+        InferenceResponse([], parameters={"a": 2**63 - 1, "b": -(2**63), "c": True, "d": 1e300})
+
     def test_parameters_that_are_no_dict_are_named(self):
         for parameters in ([], "x", 5):
             with self.subTest(parameters=parameters), self.assertRaises(TritonModelException) as caught:
