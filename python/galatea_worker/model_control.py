@@ -8,22 +8,29 @@ from .tensor import Tensor
 
 
 def load_model(model_name, config="", files=None):
+    if not isinstance(model_name, str) or not isinstance(config, str) or not isinstance(files, (dict, type(None))):
+        raise TypeError(
+            "load_model(): incompatible function arguments. The following argument types are supported:\n"
+            "    1. (model_name: str, config: str = '', files: object = None) -> None\n\n"
+            "Invoked with: %r, %r, %r" % (model_name, config, files)
+        )
     tensors = [Tensor(path, np.frombuffer(bytes(data), np.uint8)) for path, data in (files or {}).items()]
-    _control("loadModel", {"name": model_name, "config": config}, tensors)
+    _control("Failed to load model", "loadModel", {"name": model_name, "config": config}, tensors)
 
 
 def unload_model(model_name, unload_dependents=False):
-    _control("unloadModel", {"name": model_name, "unloadDependents": bool(unload_dependents)})
+    _control("Failed to unload model", "unloadModel", {"name": model_name, "unloadDependents": bool(unload_dependents)})
 
 
 def is_model_ready(model_name, model_version=""):
-    return bool(_control("isModelReady", {"name": model_name, "version": model_version}))
+    asked = {"name": model_name, "version": model_version}
+    return bool(_control("Failed to check model readiness", "isModelReady", asked))
 
 
-def _control(method, arguments, tensors=()):
+def _control(failure, method, arguments, tensors=()):
     try:
         return ask(method, arguments, tensors)
     except TritonModelException as error:
         raise TritonModelException(
-            "Failed to process the request for model '%s', message: %s" % (context.instance_name, error)
+            "%s: Failed to process the request for model '%s', message: %s" % (failure, context.instance_name, error)
         ) from None

@@ -425,6 +425,16 @@ test('a model asks whether models are ready, and unloads and loads one', async (
     ),
     '[False, True]',
   )
+  const failing = (call: string): Promise<string> =>
+    models.say(
+      'evaluate',
+      `try:\n  pb_utils.load_model(${call})\nexcept Exception as e:\n  out = type(e).__name__ + " " + str(e)`,
+    )
+  assert.match(
+    await failing('"nobody"'),
+    /^TritonModelException Failed to load model: Failed to process the request for model 'evaluate_0', message: .*'nobody'/,
+  )
+  assert.match(await failing('"forgetful", {"backend": "python"}'), /^TypeError load_model\(\): incompatible/)
 })
 
 test('custom metrics move in the server and leave with their owner', async () => {
