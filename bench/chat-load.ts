@@ -8,6 +8,10 @@ export type ChatLoad = {
   readonly tokens: number
   /** What the chat with this number asks; all different unless told otherwise. */
   readonly ask: (chat: number) => string
+  /** The name of the model; without: `smol`. */
+  readonly model?: string
+  /** False for a server that does not know `ignore_eos`: an answer may be shorter then. */
+  readonly ignoresEnd?: boolean
 }
 export type ChatMeasure = {
   readonly tokensPerSecond: number
@@ -17,9 +21,14 @@ export type ChatMeasure = {
   readonly nextTokenMs: readonly number[]
 }
 
-export async function loadChats(base: string, { chats, tokens, ask }: ChatLoad): Promise<ChatMeasure> {
+export async function loadChats(
+  base: string,
+  { chats, tokens, ask, model = 'smol', ignoresEnd = true }: ChatLoad,
+): Promise<ChatMeasure> {
   const startMs = performance.now()
-  const answers = await Promise.all(Array.from({ length: chats }, (_, chat) => oneChat(base, ask(chat), tokens)))
+  const answers = await Promise.all(
+    Array.from({ length: chats }, (_, chat) => oneChat(base, { model, content: ask(chat), tokens, ignoresEnd })),
+  )
   const tookMs = performance.now() - startMs
   return {
     tokensPerSecond: (answers.reduce((sum, { timesMs }) => sum + timesMs.length, 0) * 1000) / tookMs,
@@ -33,10 +42,15 @@ export async function loadChats(base: string, { chats, tokens, ask }: ChatLoad):
 export const percentile = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN
 
+type Ask = Required<Pick<ChatLoad, 'model' | 'tokens' | 'ignoresEnd'>> & { readonly content: string }
+
 /** When each token came. Pieces of one read came at the same time. */
-function oneChat(base: string, content: string, tokens: number): Promise<{ beganMs: number; timesMs: number[] }> {
+function oneChat(
+  base: string,
+  { model, content, tokens, ignoresEnd }: Ask,
+): Promise<{ beganMs: number; timesMs: number[] }> {
   const body = JSON.stringify({
-    model: 'smol', stream: true, max_tokens: tokens, temperature: 0, ignore_eos: true, messages: [{ role: 'user', content }],
+    model, stream: true, max_tokens: tokens, temperature: 0, ...(ignoresEnd ? { ignore_eos: true } : {}), messages: [{ role: 'user', content }],
   }) // prettier-ignore
   const beganMs = performance.now()
   const timesMs: number[] = []
