@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { getPriority } from 'node:os'
 import { test } from 'node:test'
-import { lowerThreads } from './lower-threads.ts'
+import { lowerThreads, shortenMainSlice } from './lower-threads.ts'
 
 const threadsNamed = (name: string): number[] =>
   readdirSync('/proc/self/task')
@@ -27,7 +27,7 @@ test(
     assert.ok(pool.length > 0)
     const own = getPriority(process.pid)
     const ownSlice = sliceOf(process.pid)
-    await lowerThreads('libuv-worker')
+    await lowerThreads('libuv-worker', 10)
     for (const thread of pool) {
       assert.equal(getPriority(thread), Math.min(19, own + 10))
       if (ownSlice > 0) assert.equal(sliceOf(thread), 100_000)
@@ -36,3 +36,11 @@ test(
     assert.deepEqual(sliceOf(process.pid), ownSlice)
   },
 )
+
+test('the main thread gets a short slice and keeps its share of a core', { skip: process.platform !== 'linux' }, () => {
+  const own = getPriority(process.pid)
+  const ownSlice = sliceOf(process.pid)
+  shortenMainSlice()
+  assert.equal(getPriority(process.pid), own)
+  if (ownSlice > 0) assert.equal(sliceOf(process.pid), 100_000)
+})

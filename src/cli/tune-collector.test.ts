@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { growingFactor } from './tune-collector.ts'
+import { growingFactor, heapGrowingPercent } from './tune-collector.ts'
 
 const mib = 1024 * 1024
 
@@ -25,4 +25,10 @@ test('V8 does not collect by itself in quiet moments, which would drop the code 
   }
   assert.equal(begun(''), true, 'V8 does so on its own')
   assert.equal(begun('keepCodeInQuietMoments()'), false)
+})
+
+test('the heap of a server that holds little may double, and V8 decides about a large one', () => {
+  assert.equal(heapGrowingPercent(growingFactor(30 * mib)), 100)
+  assert.equal(heapGrowingPercent(growingFactor(60 * mib)), 67)
+  assert.equal(heapGrowingPercent(growingFactor(400 * mib)), 0)
 })

@@ -21,6 +21,8 @@ export function keepCodeInQuietMoments(): void {
 /** So many bytes of garbage, objects and buffers together, may stand before V8 collects its whole heap. */
 const garbageBytes = 40 * 1024 * 1024
 const [leastFactor, mostFactor] = [1.15, 2]
+/** V8's own choice for a large heap is above this. */
+const leastHeapFactor = 1.5
 const checkMs = 500
 /** The least of so many samples counts: the others have garbage in them. */
 const sampleCount = 8
@@ -30,6 +32,9 @@ const sampleCount = 8
  * took almost half of the CPU of such a request (bench/large-tensor.bench.ts: 26 ms before, 19 with these flags). With the flags,
  * heap and buffers together may double before a collection. A server that holds much for its clients would keep as much garbage
  * beside it, so its factor is smaller.
+ *
+ * The heap by itself may double as well. By default V8 lets one of 20 MB grow by 8 MB: beside uploads of pictures the whole heap was marked every
+ * 3 s, with pauses that were the slowest of a hundred small requests (bench/upload.bench.ts).
  */
 export function tuneCollector(): void {
   setFlagsFromString('--external-memory-accounted-in-global-limit')
@@ -42,6 +47,7 @@ export function tuneCollector(): void {
     if (Math.abs(wanted - factor) < 0.1) return
     factor = wanted
     setFlagsFromString(`--external-memory-max-growing-factor=${factor.toFixed(2)}`)
+    setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent(factor)}`)
   }
   adapt()
   setInterval(adapt, checkMs).unref()
@@ -51,3 +57,7 @@ export function tuneCollector(): void {
 export function growingFactor(usedBytes: number): number {
   return Math.min(Math.max(1 + garbageBytes / usedBytes, leastFactor), mostFactor)
 }
+
+/** Where the factor is small, V8 decides by itself how far the heap grows; 0 says that. */
+export const heapGrowingPercent = (factor: number): number =>
+  factor < leastHeapFactor ? 0 : Math.round((factor - 1) * 100)

@@ -2,7 +2,7 @@
 // to the main thread, which has small requests to answer meanwhile. The package is optional, and read when the first picture comes.
 
 import { availableParallelism } from 'node:os'
-import { lowerThreads } from '../../base/lower-threads.ts'
+import { lowerThreads, shortenMainSlice } from '../../base/lower-threads.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 
@@ -139,7 +139,10 @@ async function importSharp(): Promise<Sharp> {
   sharp.block({ operation: ['VipsForeignLoad'] })
   sharp.unblock({ operation: formats.map(({ loader }) => loader) })
   // The threads of libvips are started by those of the pool, and inherit from them.
-  await lowerThreads('libuv-worker')
+  await lowerThreads('libuv-worker', 10)
+  // Threads of V8 collect what pictures leave. The main thread waits for parts of that, so they come before pictures.
+  await lowerThreads('node-V8Worker', 5)
+  shortenMainSlice()
   return sharp
 }
 
