@@ -14,7 +14,7 @@ import type { ServedVersion } from '../engine/serving/served-version.ts'
 import type { ContentIndex } from '../repository/content-index.ts'
 import { keyOfModel, type FoundModel, type ModelRepository } from '../repository/model-repository.ts'
 import type { RepositoryStore } from '../repository/repository-store.ts'
-import { polledContent } from '../repository/version-content.ts'
+import { polledContents } from '../repository/version-content.ts'
 import { readRolloutFileOf, type FoundRolloutFile } from './rollout-files.ts'
 
 export type FleetParts = {
@@ -50,7 +50,7 @@ export class ModelFleet {
 
   /** '' when the files cannot be read. */
   async hashOf(polled: FoundModel, version: string): Promise<string> {
-    return (await polledContent(this.#parts.contents, polled, version))?.hash ?? ''
+    return (await polledContents(this.#parts.contents, polled, [version]).get(version))?.hash ?? ''
   }
 
   rolloutFile({ repositoryPath, name }: Pick<FoundModel, 'repositoryPath' | 'name'>): Promise<FoundRolloutFile> {

@@ -13,6 +13,7 @@ import { validatePolledConfig } from '../config/validate-model-config.ts'
 import { completeBackendFields } from './backend-detection.ts'
 import { withoutSecrets } from './cloud/cloud-location.ts'
 import { refuseOutsideModelFiles } from './config-file-names.ts'
+import { ConfigTextThread } from './config-text-thread.ts'
 import { configHints, errorHints, layoutHints, modelFolderRemark } from './hints.ts'
 import { readModelLayout, type LayoutEntry, type ModelLayout } from './model-layout.ts'
 import { modelNameProblem } from './model-name.ts'
@@ -20,7 +21,6 @@ import { readModelText } from './model-text-file.ts'
 import { refuseOutsidePaths } from './network-config.ts'
 import type { RepositoryStore } from './repository-store.ts'
 import { TextFormatError } from './text-format-error.ts'
-import { parseModelConfigText } from './text-format-reader.ts'
 import { isVersionName } from './version-policy.ts'
 
 export type ModelRepositoryOptions = {
@@ -88,6 +88,7 @@ export class ModelRepository {
   readonly #log: Log
   readonly #store: RepositoryStore
   readonly #options: ModelRepositoryOptions
+  readonly #configTexts = new ConfigTextThread()
   /** What was last logged per model: a poll every few seconds must not repeat the same lines. */
   #logged = new Map<string, string>()
 
@@ -238,7 +239,7 @@ export class ModelRepository {
     if (path === null && !this.#options.isAutoCompleteDisabled) return emptyModelConfig()
     const text = await readModelText(this.#store, root, join(name, path ?? configFileName), configLimitBytes)
     try {
-      return parseModelConfigText(text).config
+      return await this.#configTexts.read(text)
     } catch (reason) {
       if (!(reason instanceof TextFormatError)) throw reason
       const what = `failed to read text proto from ${join(root, name, path ?? configFileName)}`

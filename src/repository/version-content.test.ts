@@ -6,7 +6,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { test, type TestContext } from 'node:test'
 import { ContentIndex } from './content-index.ts'
-import { versionContent } from './version-content.ts'
+import type { LayoutEntry } from './model-layout.ts'
+import type { FoundModel } from './model-repository.ts'
+import { polledContents, versionContent } from './version-content.ts'
 
 async function folder(context: TestContext): Promise<string> {
   const root = await mkdtemp(path.join(tmpdir(), 'galatea-content-'))
@@ -29,6 +31,24 @@ test("the hash is what sha256sum's lines hash to, and what Python writes while i
     fileCount: 3,
     byteSize: 8 + 1 + 24,
   })
+})
+
+test('the files of a model are looked through once for all of its versions', async () => {
+  const versions = Array.from({ length: 100 }, (_, i) => String(i + 1))
+  const file = { kind: 'file', sizeBytes: 1, contentId: null } as LayoutEntry
+  let looks = 0
+  class CountingMap extends Map<string, LayoutEntry> {
+    override *[Symbol.iterator](): MapIterator<[string, LayoutEntry]> {
+      for (const entry of this.entries()) {
+        looks++
+        yield entry
+      }
+      return undefined
+    }
+  }
+  const files = new CountingMap([...versions, '10x', 'config.pbtxt'].map((name) => [`${name}/model.onnx`, file]))
+  const found = polledContents(new ContentIndex(), { files, modelDirectory: '/m' } as unknown as FoundModel, versions)
+  assert.deepEqual([looks, found.size], [files.size, 100])
 })
 
 test('a touched file keeps the hash, a changed byte or name does not', async (context) => {

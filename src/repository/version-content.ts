@@ -17,24 +17,28 @@ const notContent = '__pycache__'
 type ContentFile = { readonly sizeBytes: number; hash(): Promise<string | null> }
 
 /**
- * The hash of a version as it was polled: of the files that the server loads, which may change during the load. Null when
- * the hash cannot be known.
+ * The hashes of versions as they were polled: of the files that the server loads, which may change during the load. Null when
+ * a hash cannot be known. The files are looked through once, however many versions there are.
  */
-export function polledContent(
+export function polledContents(
   contents: ContentIndex,
-  model: FoundModel,
-  version: string,
-): Promise<VersionContent | null> {
-  const { files: all, modelDirectory } = model
-  const files = new Map<string, ContentFile>()
+  { files: all, modelDirectory }: FoundModel,
+  versions: Iterable<string>,
+): Map<string, Promise<VersionContent | null>> {
+  const byVersion = new Map<string, Map<string, ContentFile>>()
+  for (const version of versions) byVersion.set(version, new Map())
   for (const [name, { kind, sizeBytes, contentId }] of all ?? []) {
-    if (kind !== 'file' || !name.startsWith(`${version}/`)) continue
+    const slash = name.indexOf('/')
+    const files = byVersion.get(name.slice(0, Math.max(0, slash)))
+    if (kind !== 'file' || files === undefined) continue
     const hash = async (): Promise<string | null> =>
       contentId === null ? null : contents.hashOf(path.join(modelDirectory, name), contentId)
-    files.set(name.slice(version.length + 1), { sizeBytes, hash })
+    files.set(name.slice(slash + 1), { sizeBytes, hash })
   }
   const isWhole = all !== undefined && all.size < maxEntries
-  return isWhole ? contentOf(files) : Promise.resolve(null)
+  return new Map(
+    [...byVersion].map(([version, files]) => [version, isWhole ? contentOf(files) : Promise.resolve(null)]),
+  )
 }
 
 /** The hash of the files that are in a folder now. A file whose hash is known is not read again. */

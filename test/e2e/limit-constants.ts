@@ -361,6 +361,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'scheduling/response-order.ts maxHeldBytes',
     'base/exact-waits.ts mostHeadStartNs',
     'scheduling/dynamic-batch-scheduler.ts mostEarlyNs',
+    'repository/config-text-thread.ts mostHere',
+    'engine/lifecycle/version-switch.ts mostAtOnce',
   ],
   'part of a limit that a row counts as a whole: fields, bytes or memory of one message, headers, chunks': [
     'frontends/v2-grpc/grpc-exchange.ts mostDecodedPerByte',

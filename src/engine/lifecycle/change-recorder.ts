@@ -7,7 +7,7 @@ import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import type { ContentIndex } from '../../repository/content-index.ts'
 import type { FoundModel, PolledModel } from '../../repository/model-repository.ts'
 import type { RegistryReader } from '../../repository/registry-reader.ts'
-import { polledContent } from '../../repository/version-content.ts'
+import { polledContents } from '../../repository/version-content.ts'
 import { isAskedByClient, type AuditAction, type AuditOutcome } from '../../telemetry/audit-entry.ts'
 import type { AuditLog } from '../../telemetry/audit-log.ts'
 import type { LoadOptions } from '../serving/load-options.ts'
@@ -126,10 +126,10 @@ export class ChangeRecorder {
 
   /** In the background, because hashing the files may take long. */
   #learn(model: ServedModel, polled: FoundModel): void {
-    for (const version of model.ready) {
-      if (version.hasContent) continue
-      version.learnContent(polledContent(this.#dependencies.contents, polled, version.version))
-    }
+    const unknown = [...model.ready].filter((version) => !version.hasContent)
+    const numbers = unknown.map(({ version }) => version)
+    const contents = polledContents(this.#dependencies.contents, polled, numbers)
+    for (const version of unknown) version.learnContent(contents.get(version.version) ?? Promise.resolve(null))
   }
 
   #reportRegistry({ key, label }: ServedModel, root: string | null): void {

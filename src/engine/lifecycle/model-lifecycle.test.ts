@@ -85,6 +85,22 @@ test('a lazy model is known but not loaded, counts as ready, and is loaded by it
   )
 })
 
+test('a model with thousands of versions loads a few of them at a time, and others are served meanwhile', async () => {
+  const versions = Array.from({ length: 1000 }, (_, i) => String(i + 1))
+  const { engine, backend } = engineUnderTest([{ ...polled('m', { extra: 'version_policy { all { } }' }), versions }])
+  let mostInOneTurn = 0
+  let before = 0
+  const look = (): void => {
+    mostInOneTurn = Math.max(mostInOneTurn, backend.loadCount - before)
+    before = backend.loadCount
+    if (before < versions.length) setImmediate(look)
+  }
+  setImmediate(look)
+  await engine.start()
+  assert.equal(engine.modelMetadata('m', '').versions.length, 1000)
+  assert.ok(mostInOneTurn <= 100, `${mostInOneTurn} versions in one turn`)
+})
+
 test('requests wait for their model within a bound, and keep their timeouts and their right to be cancelled', async () => {
   const { engine, backend, clock, send, outcomes } = engineUnderTest([polled('m', { extra: lazy })])
   await engine.start()

@@ -1,5 +1,6 @@
 // Carries out a plan: loads versions, lets them take over from the versions that served, and unloads those.
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { Patience } from '../../base/patience.ts'
@@ -43,6 +44,9 @@ export type SwitchDependencies = LoadDependencies & {
   onServed?(version: ServedVersion): void
 }
 
+/** Versions of one model that load at the same time, or are unloaded in one turn of the event loop. */
+const mostAtOnce = 32
+
 export class VersionSwitch {
   readonly #dependencies: SwitchDependencies
   readonly #settings: LoadSettings
@@ -69,16 +73,22 @@ export class VersionSwitch {
     if (model.latest === null) model.show(fresh)
     this.#dependencies.changed()
     const checked = fresh.length === 0 ? Promise.resolve() : runRepositoryAgents(polled.config, polled.modelDirectory)
-    const brought = await Promise.all(fresh.map((version) => this.#bringUp(version, polled, checked)))
-    const failed = brought.filter((text) => text !== null)
+    const failed: string[] = []
+    for (let start = 0; start < fresh.length; start += mostAtOnce) {
+      // Others are served between two groups.
+      if (start > 0) await nextTurn()
+      const some = fresh.slice(start, start + mostAtOnce)
+      const brought = await Promise.all(some.map((version) => this.#bringUp(version, polled, checked)))
+      failed.push(...brought.filter((text) => text !== null))
+    }
     if (failed.length === 0) {
       for (const version of keep) {
         const failure = await this.#rescale(version, polled)
         if (failure !== null) failed.push(failure)
       }
     }
-    const all = [...keep, ...fresh]
-    if (failed.length === 0) return chosen.flatMap((number) => all.filter(({ version }) => version === number))
+    const all = new Map([...keep, ...fresh].map((one) => [one.version, one]))
+    if (failed.length === 0) return chosen.map((number) => all.get(number)).filter((one) => one !== undefined)
     await Promise.all(fresh.map((version) => version.unload(Patience.none())))
     this.#dependencies.changed()
     throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
@@ -105,7 +115,7 @@ export class VersionSwitch {
   ): Promise<unknown> {
     const woken = model.sleeping
     model.serve(next, from)
-    const gone = Promise.all(retire.map((version) => this.#retire(model, version)))
+    const gone = Promise.all(retire.map((version, i) => this.#retire(model, version, Math.floor(i / mostAtOnce))))
     this.#dependencies.changed()
     for (const { request, version } of woken?.takeWaiting() ?? []) {
       this.#dependencies.inferWoken(request, model, version)
@@ -155,7 +165,7 @@ export class VersionSwitch {
   }
 
   /** The version still takes the requests that front ends have in hand, and the sequences that have begun on it. */
-  async #retire(model: ServedModel, old: ServedVersion): Promise<void> {
+  async #retire(model: ServedModel, old: ServedVersion, turns: number): Promise<void> {
     const { patience, expected } = this.#dependencies
     const passedOn = expected.passedOn()
     if (old.state === 'READY' && (passedOn !== null || old.sequenceCount > 0)) {
@@ -163,6 +173,7 @@ export class VersionSwitch {
       await patience.waitFor(Promise.all([passedOn, old.sequencesEnded()]))
       model.endRetiring(old)
     }
+    for (let turn = 0; turn < turns; turn++) await nextTurn()
     await old.unload(patience)
     this.#dependencies.changed()
   }
