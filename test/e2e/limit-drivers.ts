@@ -23,7 +23,8 @@ export const smallLimits: readonly string[] = [
   '--http-max-input-size=8000000',
   '--http-max-header-size=2048',
   '--http-headers-timeout-secs=0.5',
-  '--http-body-idle-timeout-secs=0.5',
+  // Longer than a busy machine keeps a client from the next piece of its body.
+  '--http-body-idle-timeout-secs=2',
   '--http-keep-alive-timeout-secs=1.5',
   '--http-max-connections=30',
   '--grpc-max-message-size=6000000',
