@@ -129,28 +129,16 @@ const reasonPhrases: Readonly<Record<number, string>> = {
 
 export const reasonOf = (status: number): string => reasonPhrases[status] ?? 'Unknown'
 
-/** The first header of that name (given in lower case), or null. HOT: several times per request. */
+/** The first header of that name (given in lower case), or null. */
 export function headerOf(headers: readonly string[], lowerCaseName: string): string | null {
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] as string
     // The length tells nearly all names apart without making a lower-case copy of each.
-    if (name.length === lowerCaseName.length && (name === lowerCaseName || lowerCaseOf(name) === lowerCaseName)) {
+    if (name.length === lowerCaseName.length && (name === lowerCaseName || name.toLowerCase() === lowerCaseName)) {
       return headers[i + 1] as string
     }
   }
   return null
-}
-
-let lastName = ''
-let lastLowerCase = ''
-
-/** One name of a head has the length of one that is looked for, request after request: its copy is made once. */
-function lowerCaseOf(name: string): string {
-  if (name !== lastName) {
-    lastLowerCase = name.toLowerCase()
-    lastName = name
-  }
-  return lastLowerCase
 }
 
 specimens.add(() => new HttpResponse(200, plainType))
