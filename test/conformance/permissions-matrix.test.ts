@@ -311,14 +311,18 @@ test("every route of TensorFlow Serving's REST API asks for its action and no ot
   checkRoutes(tfservingRoutes(part, defaultOptions().http), Object.fromEntries(rules), 'http')
 })
 
+/** TorchServe takes a slash behind each of its paths. */
+const withSlash = (rules: Readonly<Record<string, Rule>> = {}): Record<string, Rule> =>
+  Object.fromEntries(Object.entries(rules).map(([path, rule]) => [/^.$/.test(path) ? path : `${path}[/]`, rule]))
+
 test('every route of the other HTTP ports asks for its action and no other', () => {
   checkRoutes(metricsRoutes(part), otherPorts['metrics'] ?? {}, 'metrics')
   const sagemaker = { pingMode: 'ready', inferenceType: 'infer', defaultModel: '', modelRoot: '/' } as const
   checkRoutes(sagemakerRoutes(part, sagemaker), otherPorts['sagemaker'] ?? {}, 'http')
-  checkRoutes(inferenceRoutes(part), otherPorts['torchserveInference'] ?? {}, 'http')
-  checkRoutes(managementRoutes(part, { allowsModelApi: true }), otherPorts['torchserveManagement'] ?? {}, 'http')
+  checkRoutes(inferenceRoutes(part), withSlash(otherPorts['torchserveInference']), 'http')
+  checkRoutes(managementRoutes(part, { allowsModelApi: true }), withSlash(otherPorts['torchserveManagement']), 'http')
   checkRoutes(openAiOwnRoutes(part, part), otherPorts['openAiOwn'] ?? {}, 'http')
-  checkRoutes(torchserveMetricsRoutes(part), otherPorts['torchserveMetrics'] ?? {}, 'http')
+  checkRoutes(torchserveMetricsRoutes(part), withSlash(otherPorts['torchserveMetrics']), 'http')
   const settings = { healthRoute: '/health', predictRoute: '/predict', defaultModel: 'm' }
   const engine = { index: () => [{ name: 'm', state: 'READY' }] }
   const parts = { engine } as unknown as Parameters<typeof vertexAiRoutes>[0]
