@@ -139,6 +139,11 @@ describe('what is refused names the member', () => {
     [{ structured_outputs: { choice: [] } }, 'structured_outputs.choice', /texts that are not empty/],
     [{ guided_choice: many(257, 'x') }, 'guided_choice', /257 entries, at most 256/],
     [{ structured_outputs: { json: 'x' } }, 'structured_outputs.json', /a JSON schema, as an object or as its text/],
+    [
+      { structured_outputs: { json: ' '.repeat(65_537) } },
+      'structured_outputs.json',
+      /65537 characters, at most 65536/,
+    ],
     [{ structured_outputs: { json: {}, choice: ['a'] } }, null, /several forms/],
     [{ temperature: 3 }, 'temperature', /a number from 0 to 2, got the number 3/],
     [{ temperature: 'NaN' }, 'temperature', /a number from 0 to 2/],

@@ -137,10 +137,12 @@ function readForm(fields: RequestFields): SamplingParameters {
 
 function readGrammar(fields: RequestFields, name: string): SamplingParameters {
   const grammar = fields.text(name)
-  if (grammar === null) return {}
-  const param = fields.param(name)
-  if (grammar.length <= mostGrammarBytes) return { grammar }
-  throw badRequest(`'${param}' has ${grammar.length} characters, at most ${mostGrammarBytes} are taken`, param)
+  return grammar === null ? {} : { grammar: notTooLong(grammar, fields.param(name)) }
+}
+
+function notTooLong(text: string, param: string): string {
+  if (text.length <= mostGrammarBytes) return text
+  throw badRequest(`'${param}' has ${text.length} characters, at most ${mostGrammarBytes} are taken`, param)
 }
 
 /** vLLM's newer name for all forms. `json` is an object, or its text. */
@@ -158,8 +160,9 @@ function readStructured(structured: RequestFields): SamplingParameters[] {
 }
 
 function parsedSchema(structured: RequestFields): JsonObject {
+  const text = notTooLong(structured.text('json') ?? '', structured.param('json'))
   try {
-    const parsed: unknown = JSON.parse(structured.text('json') ?? '')
+    const parsed: unknown = JSON.parse(text)
     if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed as JsonObject
   } catch {
     // The refusal below says it.
@@ -176,8 +179,7 @@ function readChoice(fields: RequestFields, name: string): SamplingParameters {
     throw badRequest(`'${param}' must be a list of texts that are not empty`, param)
   }
   const grammar = `root ::= ${choices.map((choice) => grammarText(choice as string)).join(' | ')}`
-  if (grammar.length <= mostGrammarBytes) return { grammar }
-  throw badRequest(`'${param}' has ${grammar.length} characters, at most ${mostGrammarBytes} are taken`, param)
+  return { grammar: notTooLong(grammar, param) }
 }
 
 const grammarEscapes: Readonly<Record<string, string>> = { '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' } // prettier-ignore
