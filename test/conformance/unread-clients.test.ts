@@ -22,6 +22,7 @@ import {
   frameTypes,
   settingIds,
 } from '../../src/transport/http2/http2-format.ts'
+import { connectionWindowBytes } from '../../src/transport/http2/server-preface.ts'
 import { tfservingFrontEnd } from '../../src/tfserving-front-end.ts'
 import { UnreadAnswers } from '../../src/transport/unread-answers.ts'
 import { encodeMessage } from '../../src/protocol/grpc/message-codec.ts'
@@ -268,11 +269,26 @@ describe('gRPC', () => {
     for (const id of ids) client.send(headersOf(id, requestFields('/inference.GRPCInferenceService/ModelInfer')), dataOf(id, prefix, 0)) // prettier-ignore
     const piece = Buffer.alloc(16_384)
     for (let sent = 0; sent < 9 * mib; sent += ids.length * piece.length) client.send(...ids.map((id) => dataOf(id, piece, 0))) // prettier-ignore
-    const updates = (): number => client.frames.filter(({ type, streamId }) => type === frameTypes.WINDOW_UPDATE && streamId === 0).length // prettier-ignore
-    // The first one is of the greeting.
-    await client.until(() => updates() > 1)
-    assert.ok(updates() > 1)
-    assert.ok(clientMemory.requestBytes > clientMemory.connectionLimitBytes)
+    // What is held is known when the windows of those that wait have become small.
+    await client.until(() => client.frames.filter(({ type }) => type === frameTypes.SETTINGS).length > 2)
+    await until(() => clientMemory.requestBytes > clientMemory.connectionLimitBytes, 'more than the share')
+    let mayBeSent = connectionWindowBytes - 9 * mib
+    const granted = (): number =>
+      client.frames
+        .filter(({ type, streamId }) => type === frameTypes.WINDOW_UPDATE && streamId === 0)
+        .slice(1)
+        .reduce((sum, { payload }) => sum + payload.readUInt32BE(), 0)
+    const rest = 5 * mib - (9 * mib) / ids.length
+    for (const id of ids) {
+      await client.until(() => mayBeSent + granted() >= rest)
+      mayBeSent -= rest
+      client.send(
+        ...Array.from({ length: rest / piece.length }, () => dataOf(id, piece, 0)),
+        dataOf(id, Buffer.alloc(0)),
+      )
+      // No message of a model, but whole.
+      assert.equal(await client.trailer(id, 'grpc-status'), '3')
+    }
     client.destroy()
   })
 

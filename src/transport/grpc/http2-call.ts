@@ -353,7 +353,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     }
     if (unreadNs >= copyOutNs) stream.copyOut()
     const isHalf = this.#expectsMessage || this.#assembler?.isBetweenMessages === false
-    const isAwaited = isHalf && !this.isEnded && !this.#isWaiting
+    const isAwaited = isHalf && !this.isEnded && (!this.#isWaiting || this.#arrival?.isAwaited === true)
     const leastBytes = Math.max(1, (leastBodyRate * bodyIdleTimeoutMs) / 1000)
     if (this.#watch.halfFor(stream, isAwaited, leastBytes, nowNs) < bodyIdleTimeoutMs * 1e6) return
     const text = `no message arrived whole for ${bodyIdleTimeoutMs / 1000} s, nor ${leastBodyRate} bytes per second of one.`

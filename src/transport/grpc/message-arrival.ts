@@ -14,6 +14,9 @@ export type TurnSurroundings = {
   readonly followWindows: () => void
 }
 
+/** Some clients send whole frames only: less than the least size of the largest frame may be left of their window. */
+const smallestFrameBytes = 16 * 1024
+
 type ArrivalState = 'none' | 'waiting' | 'arriving'
 
 export class MessageArrival implements ArrivingMessage {
@@ -34,6 +37,11 @@ export class MessageArrival implements ArrivingMessage {
 
   get isWaiting(): boolean {
     return this.#state === 'waiting'
+  }
+
+  /** The client may send more of its beginning before the turn, and does not. */
+  get isAwaited(): boolean {
+    return this.#state === 'waiting' && this.#stream.receiveWindowBytes >= smallestFrameBytes
   }
 
   get arrivedBytes(): number {
