@@ -266,7 +266,8 @@ const repeated = (retryOn: string, more: Message = {}): Message => ({
   numRetries: number(3),
   retriableStatusCodes: [503],
   retryHostPredicate: [{ name: 'envoy.retry_host_predicates.previous_hosts', typedConfig: packed(previousHosts, {}) }],
-  hostSelectionRetryMaxAttempts: 5,
+  // Weights follow the load: one that has just died may be chosen many times more often than the others.
+  hostSelectionRetryMaxAttempts: 100,
   // A zone whose only server has died must not get the repeat too.
   retryPriority: {
     name: 'envoy.retry_priorities.previous_priorities',
