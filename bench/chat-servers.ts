@@ -1,6 +1,7 @@
 // Any OpenAI servers that run already, in turn: `npx node bench/chat-servers.ts <chats at once> <rounds> <name>=<url>[#<model>] …`. The name of the
 // model is `smol` unless it is given. Prints the median of tokens per second and of the first token, and the p99 between tokens.
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { alternate, medianOf } from './bench.ts'
 import { loadChats, percentile, type ChatMeasure } from './chat-load.ts'
 
@@ -15,9 +16,16 @@ const servers = process.argv.slice(4).map((each) => {
 let serial = 0
 const ask = (): string => `${++serial}. Write a long story about the number ${serial}.`
 
+/** A server may go on for a moment after its last answer: the next one begins behind that. */
+const betweenMs = 2000
+
 const measure = (tokens: number, times: number): Promise<Record<string, ChatMeasure[]>> => {
   const load = { chats, tokens, ask, ignoresEnd: false }
-  return alternate(times, Object.fromEntries(servers.map(({ name, url, model }) => [name, () => loadChats(url, { ...load, model })]))) // prettier-ignore
+  const ofServer = async (url: string, model: string): Promise<ChatMeasure> => {
+    await pause(betweenMs)
+    return loadChats(url, { ...load, model })
+  }
+  return alternate(times, Object.fromEntries(servers.map(({ name, url, model }) => [name, () => ofServer(url, model)])))
 }
 
 // What is compiled or put into memory at the first request of a size does not count.
