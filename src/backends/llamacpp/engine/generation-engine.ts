@@ -234,9 +234,9 @@ export class GenerationEngine {
       )
     const fixed = this.#settings.promptTokens
     const most = batch.most - batch.length
-    const timely = fixed > 0 ? Math.min(fixed, most) : promptBudget(answers, waiting.map(waitOf), times, most)
-    const toCompute = waiting.map((slot) => this.#tokensToCompute(slot))
-    const budget = fixed > 0 ? timely : wholePrompts(timely, toCompute, most)
+    const timely = (): number => promptBudget(answers, waiting.map(waitOf), times, most)
+    const toCompute = (): number[] => waiting.map((slot) => this.#tokensToCompute(slot))
+    const budget = fixed > 0 ? Math.min(fixed, most) : wholePrompts(timely(), toCompute(), most)
     let left = budget
     let hasWhole = false
     for (const slot of waiting) {
