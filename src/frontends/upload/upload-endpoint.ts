@@ -1,5 +1,5 @@
 import type { Caller } from '../../access/caller.ts'
-import { runInSlices } from '../../base/run-in-slices.ts'
+import { runInSlices, shortSliceNs } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
@@ -25,13 +25,18 @@ import { PictureDecoder } from './picture-decoder.ts'
 
 export type UploadParts = ExchangeParts
 
+/** Whether galatea.yaml has changed is looked up once in so long: for pictures tens of times a second the looks held small requests up. */
+const planAgeNs = 1e9
+
+type KnownPlan = { readonly text: string; readonly plan: UploadPlan; readonly lookedNs: number }
+
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 export class UploadEndpoint {
   readonly parts: UploadParts
   readonly decoder: PictureDecoder
   /** By the text of the hint: galatea.yaml may change while a version serves. */
-  readonly #plans = new WeakMap<ModelVersion, { readonly text: string; readonly plan: UploadPlan }>()
+  readonly #plans = new WeakMap<ModelVersion, KnownPlan>()
 
   constructor(parts: UploadParts, options: HttpOptions) {
     this.parts = parts
@@ -69,12 +74,13 @@ export class UploadEndpoint {
   }
 
   async planOf(version: ModelVersion): Promise<UploadPlan> {
+    const lookedNs = this.parts.clock.nowNs()
+    const known = this.#plans.get(version)
+    if (known !== undefined && lookedNs - known.lookedNs < planAgeNs) return known.plan
     const texts = hintTexts(version.config, await this.parts.engine.registry.extra(version.name, 'predict'))
     const text = JSON.stringify([...texts])
-    const known = this.#plans.get(version)
-    if (known?.text === text) return known.plan
-    const plan = planUpload(version.signature, readUploadHint(version.name, texts))
-    this.#plans.set(version, { text, plan })
+    const plan = known?.text === text ? known.plan : planUpload(version.signature, readUploadHint(version.name, texts))
+    this.#plans.set(version, { text, plan, lookedNs })
     return plan
   }
 }
@@ -161,6 +167,8 @@ class UploadExchange extends HttpExchange {
     const pixels = await this.#endpoint.decoder.decode(file, image, () => this.#isWanted)
     await this.#inSlices(writePixels(pixels, plan.input.dataType as FixedSizeType, image, target))
     freeBytes(pixels)
+    // The run of the model has a turn of its own.
+    await new Promise(setImmediate)
   }
 
   async #sound({ input, audio, shape: one }: UploadPlan, shape: (one: Shape) => Shape): Promise<Tensor> {
@@ -193,6 +201,7 @@ class UploadExchange extends HttpExchange {
           if (error === null) resolve(value as T)
           else reject(error)
         },
+        shortSliceNs,
       )
     })
   }

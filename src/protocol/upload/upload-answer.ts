@@ -74,17 +74,19 @@ const valuesOf = (output: Tensor): (number | string)[] =>
 
 function bestClasses(scores: ArrayLike<number>, { plan, topK }: Context): object[] {
   const best = bestIndices(scores, Math.min(topK, scores.length))
-  const told = plan.isSoftmax ? softmax(scores, scores[best[0] ?? 0] ?? 0) : scores
+  const scoreOf = plan.isSoftmax ? softmax(scores, scores[best[0] ?? 0] ?? 0) : (index: number) => scores[index]
   return Array.from(best, (index) => {
     const label = plan.output.labels[index] ?? ''
+    const told = scoreOf(index)
     // JSON has no NaN and no infinity.
-    const score = Number.isFinite(told[index]) ? told[index] : String(told[index])
+    const score = Number.isFinite(told) ? told : String(told)
     return { ...(label === '' ? {} : { label }), index, score }
   })
 }
 
-function softmax(scores: ArrayLike<number>, largest: number): number[] {
-  const powers = Array.from(scores, (score) => Math.exp(score - largest))
-  const sum = powers.reduce((total, power) => total + power, 0)
-  return powers.map((power) => power / sum)
+/** The probability of a class by its index. */
+function softmax(scores: ArrayLike<number>, largest: number): (index: number) => number {
+  let sum = 0
+  for (let i = 0; i < scores.length; i++) sum += Math.exp((scores[i] as number) - largest)
+  return (index) => Math.exp((scores[index] as number) - largest) / sum
 }

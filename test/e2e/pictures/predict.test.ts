@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { temporaryRepository } from '../../fixtures/temporary-repository.ts'
 import { requireTool } from '../../tool.ts'
+import { until } from '../../until.ts'
 import { projectRoot, startServerProcess, type ServerProcess } from '../server-process.ts'
 import { photograph, sitePackages } from './photographs.ts'
 
@@ -65,6 +66,10 @@ test('a model without a hint is refused; the three lines that the answer names a
 test('the classes and their probabilities are those of PyTorch, whatever the format', async () => {
   const hint = await readFile(path.join(example, 'models/photos/galatea.yaml'), 'utf8')
   await writeFile(path.join(repository.root, 'models/photos/galatea.yaml'), hint)
+  const best = async (): Promise<number> =>
+    (await predict(await readFile(files[0] as string))).predictions?.[0]?.classes[0]?.score ?? 0
+  // Scores become probabilities once the server has seen the new file; the server looks once a second.
+  await until(async () => Math.abs((await best()) - (expected[0]?.[0]?.[1] ?? 0)) < 0.05, 'the new hint')
   for (const [i, file] of files.entries()) {
     const jpeg = await readFile(file)
     const forms = {
