@@ -12,7 +12,7 @@ import { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
 import { BatchFiles } from './jobs/batch-files.ts'
 import { isCloudAddress, requireCloud, type CloudFiles } from './jobs/cloud-files.ts'
 import { filesOf } from './jobs/file-input.ts'
-import { outputInside } from './jobs/file-output.ts'
+import { outputInside, refuseOwnInput } from './jobs/file-output.ts'
 import { callInside, type InnerRoutes } from './jobs/inner-call.ts'
 import { JobChannels } from './jobs/job-channels.ts'
 import { JobControl } from './jobs/job-control.ts'
@@ -59,13 +59,20 @@ export async function openJobs(
   const counts = new Map<string, { done: number; failed: number; dead: number }>()
   const cloud = options.cloudRoots.length === 0 ? null : new (await import('./job-cloud.ts')).JobCloud(clock, process.env, options.cloudRoots) // prettier-ignore
   const loads = new JobLoads(clock, engine, ledger, () => shown.figures())
+  // A pattern may name a hundred thousand files: the lists of many calls are not made at the same time.
+  let lastList: Promise<unknown> = Promise.resolve()
+  const listFiles = (pattern: string): Promise<string[]> => {
+    const listed = lastList.then(() => filesOf(options.filesRoot, pattern))
+    lastList = listed.catch(() => undefined)
+    return listed
+  }
   const channels = new JobChannels(options, store, clock, path.basename(stateDirectory), cloud)
   const control = new JobControl({
     clock,
     log,
     store,
     loadOf: (model, version) => loads.of(model, version),
-    check: (plan) => check(plan, options, engine, cloud),
+    check: (plan) => check(plan, options, engine, cloud, listFiles),
     discard: (record) => channels.discard(record),
     open: (record, concurrency) => channels.open(record, concurrency),
     call: (record, call, signal) =>
@@ -108,6 +115,7 @@ async function check(
   options: JobOptions,
   engine: Engine,
   cloud: CloudFiles | null,
+  listFiles: (pattern: string) => Promise<string[]>,
 ): Promise<void> {
   engine.findVersion(model, version)
   const inCloud = [input.kind === 'files' ? input.pattern : '', output.kind === 'file' ? output.path : ''].map((place) => isCloudAddress(place)) // prettier-ignore
@@ -119,10 +127,16 @@ async function check(
       throw new ServerError('UNSUPPORTED', `this server knows no ${kind}: start it with ${addressFlags[kind as QueueKind]}`) // prettier-ignore
     }
   }
-  if (input.kind === 'files') await (inCloud[0] === true ? requireCloud(cloud).find(input.pattern) : filesOf(options.filesRoot, input.pattern)) // prettier-ignore
+  const isDisk = input.kind === 'files' && inCloud[0] !== true
+  const files = isDisk ? await listFiles(input.pattern) : []
+  if (input.kind === 'files' && !isDisk) await requireCloud(cloud).find(input.pattern)
   if (output.kind !== 'file') return
-  if (inCloud[1] !== true) await outputInside(options.filesRoot, output.path)
-  else if (output.path.includes('*'))
+  const pattern = input.kind === 'files' ? input.pattern : ''
+  if (inCloud[1] !== true)
+    refuseOwnInput(pattern, files, output.path, await outputInside(options.filesRoot, output.path)) // prettier-ignore
+  else refuseOwnInput(pattern, [], output.path, '')
+  if (inCloud[1] !== true) return
+  if (output.path.includes('*'))
     throw new ServerError('INVALID_ARG', `'${output.path}' has a *: an output is one file`) // prettier-ignore
   else requireCloud(cloud).check(output.path)
 }

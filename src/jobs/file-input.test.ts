@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { DiskPieces } from './piece-reader.ts'
 import { FileInput, fittingNames, filesOf } from './file-input.ts'
-import { FileOutput, outputInside } from './file-output.ts'
+import { FileOutput, outputInside, refuseOwnInput } from './file-output.ts'
 
 async function folderOf(t: TestContext): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'galatea-files-'))
@@ -34,7 +34,10 @@ test('a pattern names files of one folder, in the order of their names', async (
   ]
   for (const [pattern, reason] of refusals) await assert.rejects(filesOf(folder, pattern), reason, pattern)
   const many = Array.from({ length: 100_001 }, (_, i) => `${i}.x`)
-  assert.throws(() => fittingNames(many, '*.x'), /names 100001 files, at most 100000 can be read by one job/)
+  assert.throws(
+    () => fittingNames(many, '*.x'),
+    /names more than 100000 files, which is the most that can be read by one job/,
+  )
 })
 
 test('lines go on over the ends of reads and of files, from any position', async (t) => {
@@ -76,4 +79,32 @@ test('an output is cut back to what is known of it, stays inside its folder, and
   await symlink('/tmp', path.join(folder, 'away'))
   await assert.rejects(outputInside(folder, 'away/x'), /leads out of/)
   await assert.rejects(outputInside(folder, '../x'), /leads out of/)
+})
+
+test('a job does not write what it reads, now or in its next run', async (t) => {
+  const folder = await folderOf(t)
+  await mkdir(path.join(folder, 'in'))
+  for (const name of ['in/a.jsonl', 'in/b.txt']) await writeFile(path.join(folder, name), '')
+  await symlink('in/a.jsonl', path.join(folder, 'link'))
+  const refusal = async (pattern: string, output: string): Promise<void> =>
+    refuseOwnInput(pattern, await filesOf(folder, pattern), output, await outputInside(folder, output))
+  const refused = [['in/a.jsonl', 'in/a.jsonl'], ['in/a.jsonl', './in//a.jsonl'], ['in/*.jsonl', 'in/a.jsonl'], ['in/*.jsonl', 'in/later.jsonl'], ['in/a.jsonl', 'link'], ['link', 'in/a.jsonl']] as const // prettier-ignore
+  for (const [pattern, output] of refused) await assert.rejects(refusal(pattern, output), /is one of the files that the job reads/, `${pattern} ${output}`) // prettier-ignore
+  for (const output of ['a.jsonl', 'in/b.txt', 'in/out', 'in/deep/x.jsonl']) await refusal('in/*.jsonl', output)
+  refuseOwnInput('', [], 's3://b/out.jsonl', '')
+  assert.throws(
+    () => refuseOwnInput('s3://b/*.jsonl', [], 's3://b/out.jsonl', ''),
+    /one of the files that the job reads/,
+  )
+})
+
+test('no folder is made behind a link that leads out of the root', async (t) => {
+  const folder = await folderOf(t)
+  const outside = await folderOf(t)
+  await symlink(outside, path.join(folder, 'link'))
+  await writeFile(path.join(folder, 'file'), '')
+  await assert.rejects(outputInside(folder, 'link/made/deep/out'), /leads out of/)
+  assert.deepEqual(await readdir(outside), [])
+  await assert.rejects(outputInside(folder, 'file/out'), { code: 'INVALID_ARG', message: /has no folder, and none can be made/ }) // prettier-ignore
+  assert.equal(await outputInside(folder, 'new/deep/out'), path.join(folder, 'new/deep/out'))
 })

@@ -1,11 +1,11 @@
 // Lines of files, one after the other, from a position on.
 
-import { readdir, stat } from 'node:fs/promises'
+import { opendir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { joinInside, realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { JobInput, JobItem, JobPosition } from './job-channel.ts'
-import { longestLineBytes } from './job-line.ts'
+import { isBlankLine, longestLineBytes } from './job-line.ts'
 import type { PieceReader } from './piece-reader.ts'
 
 const mostInputFiles = 100_000
@@ -20,20 +20,38 @@ export async function filesOf(root: string, pattern: string): Promise<string[]> 
   if (!name.includes('*')) return [await fileInside(root, pattern)]
   joinInside(root, folder)
   const real = await realPathInside(root, folder)
-  const fitting = fittingNames(real === null ? [] : await readdir(real), pattern)
-  return Promise.all(fitting.map((one) => fileInside(root, path.join(folder, one))))
+  const names: string[] = []
+  const others: string[] = []
+  if (real !== null) {
+    // A piece at a time: a folder may have any number of files, and the disk is asked again only about those that are links.
+    for await (const entry of await opendir(real, { bufferSize: 1024 })) {
+      if (!fitsPattern(entry.name, pattern)) continue
+      if (names.push(entry.name) > mostInputFiles) break
+      if (!entry.isFile()) others.push(entry.name)
+    }
+  }
+  const fitting = fittingNames(names, pattern)
+  const linked = new Map<string, string>()
+  for (const one of others) linked.set(one, await fileInside(root, path.join(folder, one)))
+  return fitting.map((one) => linked.get(one) ?? `${real ?? ''}/${one}`)
 }
 
-/** Those of the names that fit the last part of a pattern with one `*`. Throws NOT_FOUND for none, INVALID_ARG for too many. */
+/** Whether a name fits the last part of a pattern with at most one `*`. */
+export function fitsPattern(name: string, pattern: string): boolean {
+  const [start = '', end] = path.basename(pattern).split('*')
+  if (end === undefined) return name === start
+  return name.length >= start.length + end.length && name.startsWith(start) && name.endsWith(end)
+}
+
+/** Those of the names that fit a pattern with one `*`. Throws NOT_FOUND for none, INVALID_ARG for too many. */
 export function fittingNames(
   names: readonly string[],
   pattern: string,
   where = ' in the folder of --jobs-dir',
 ): string[] {
-  const [start = '', end = ''] = path.basename(pattern).split('*')
-  const fitting = names.filter((one) => one.length >= start.length + end.length && one.startsWith(start) && one.endsWith(end)) // prettier-ignore
+  const fitting = names.filter((one) => fitsPattern(one, pattern))
   if (fitting.length === 0) throw new ServerError('NOT_FOUND', `there is no file '${pattern}'${where}`) // prettier-ignore
-  if (fitting.length > mostInputFiles) throw new ServerError('INVALID_ARG', `'${pattern}' names ${fitting.length} files, at most ${mostInputFiles} can be read by one job`) // prettier-ignore
+  if (fitting.length > mostInputFiles) throw new ServerError('INVALID_ARG', `'${pattern}' names more than ${mostInputFiles} files, which is the most that can be read by one job`) // prettier-ignore
   return fitting.sort()
 }
 
@@ -53,6 +71,7 @@ type Mark = { readonly file: number; readonly end: number; readonly line: number
 
 export class FileInput implements JobInput {
   readonly #pieces: PieceReader
+  readonly #release: () => void
   #file: number
   #offset: number
   #line: number
@@ -62,8 +81,10 @@ export class FileInput implements JobInput {
   #isFileOver = false
   #done: Mark
 
-  constructor(pieces: PieceReader, from: JobPosition | null) {
+  /** `release` is called when the files are closed. */
+  constructor(pieces: PieceReader, from: JobPosition | null, release: () => void = () => undefined) {
     this.#pieces = pieces
+    this.#release = release
     this.#file = from?.file ?? 0
     this.#offset = from?.offset ?? 0
     this.#line = from?.line ?? 0
@@ -98,7 +119,7 @@ export class FileInput implements JobInput {
     this.#rest = this.#rest.subarray(bytes)
     this.#offset += bytes
     this.#line++
-    if (line.every((byte) => byte <= 0x20)) return
+    if (isBlankLine(line)) return
     const mark: Mark = { file: this.#file, end: this.#offset, line: this.#line }
     const at = `${this.#pieces.nameOf(this.#file)}:${this.#line}`
     items.push({ line: Buffer.from(line), at, earlierAttempts: 0, mark })
@@ -151,6 +172,7 @@ export class FileInput implements JobInput {
   }
 
   close(): Promise<void> {
+    this.#release()
     return this.#pieces.close()
   }
 }

@@ -83,10 +83,10 @@ class InnerRequest implements PortRequest {
     onDisconnect?.()
   }
 
-  respond({ status, parts, release }: HttpResponse): void {
+  respond({ status, contentType, parts, release }: HttpResponse): void {
     const body = Buffer.concat(parts)
     release?.()
-    this.#end({ status, body })
+    this.#end({ status, body, isJson: contentType === jsonType })
   }
 
   /** An answer in pieces is collected: the bound of the line's answer is the bound of what a model may give at once. */

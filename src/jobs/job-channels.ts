@@ -7,6 +7,7 @@ import { redisAddressOf, type RedisAddress } from '../base/redis-address.ts'
 import type { RedisModule } from '../base/redis-client.ts'
 import { ServerError } from '../base/server-error.ts'
 import { isCloudAddress, requireCloud, type CloudFiles } from './cloud-files.ts'
+import { FileClaims } from './file-claims.ts'
 import { FileInput, filesOf } from './file-input.ts'
 import { FileOutput, outputInside } from './file-output.ts'
 import type { JobInput, JobOutput } from './job-channel.ts'
@@ -38,6 +39,7 @@ export class JobChannels {
   readonly #clock: Clock
   readonly #serverName: string
   readonly #cloud: CloudFiles | null
+  readonly #claims = new FileClaims()
 
   /** `cloud` is null where the operator named no place in a cloud. */
   constructor(options: ChannelOptions, store: JobStore, clock: Clock, serverName: string, cloud: CloudFiles | null) {
@@ -66,7 +68,8 @@ export class JobChannels {
     }
     if (input.kind === 'files') {
       const files = await filesOf(filesRoot, input.pattern)
-      return new FileInput(new DiskPieces(files, (file) => path.relative(filesRoot, file)), position)
+      const pieces = new DiskPieces(files, (file) => path.relative(filesRoot, file))
+      return new FileInput(pieces, position, this.#claims.read(files))
     }
     if (input.kind === 'lines')
       return new FileInput(new DiskPieces([this.#store.inputFile(id)], () => 'line'), position)
@@ -103,7 +106,13 @@ export class JobChannels {
     if (output.kind === 'file' || output.kind === 'kept') {
       const file = output.kind === 'kept' ? this.#store.outputFile(id) : await outputInside(this.#options.filesRoot, output.path) // prettier-ignore
       const mostBytes = output.kind === 'kept' ? mostKeptOutputBytes : Infinity
-      return isQueueKind(input.kind) ? FileOutput.openAtEnd(file, mostBytes) : FileOutput.open(file, kept, mostBytes)
+      const release = this.#claims.write(file)
+      try {
+        return await (isQueueKind(input.kind) ? FileOutput.openAtEnd(file, mostBytes, release) : FileOutput.open(file, kept, mostBytes, release)) // prettier-ignore
+      } catch (reason) {
+        release()
+        throw reason
+      }
     }
     if (output.kind === 'redis') {
       const { RedisOutput } = await import('./redis-channel.ts')

@@ -18,8 +18,8 @@ import { lineRoom, type ModelLoad } from './line-room.ts'
 export interface JobKeeper {
   read(): Promise<JobRecord[]>
   save(record: JobRecord): Promise<void>
-  /** The lines that came with a job, or the bytes of a file of lines. */
-  saveLines(id: string, lines: readonly string[] | Buffer): Promise<void>
+  /** The lines that came with a job, or the path of a file of lines, which may be removed afterwards. */
+  saveLines(id: string, lines: readonly string[] | string): Promise<void>
   remove(id: string): Promise<void>
 }
 
@@ -73,6 +73,8 @@ export class JobControl {
   readonly #log: Log
   readonly #jobs = new Map<string, Job>()
   #isClosed = false
+  /** Jobs that are being kept and are not in the list yet. */
+  #comingCount = 0
 
   constructor(parts: JobParts) {
     this.#parts = parts
@@ -112,13 +114,27 @@ export class JobControl {
 
   async create(
     plan: JobPlan,
-    lines: readonly string[] | Buffer,
+    lines: readonly string[] | string,
     { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
     wantedId?: string,
   ): Promise<JobRecord> {
     await this.#parts.check(plan)
     if (wantedId !== undefined && this.#jobs.has(wantedId)) return this.#get(wantedId).record
     await this.#makeRoom()
+    this.#comingCount++
+    try {
+      return await this.#keep(plan, lines, { principal, tenant }, wantedId)
+    } finally {
+      this.#comingCount--
+    }
+  }
+
+  async #keep(
+    plan: JobPlan,
+    lines: readonly string[] | string,
+    { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
+    wantedId: string | undefined,
+  ): Promise<JobRecord> {
     const record: JobRecord = {
       id: wantedId ?? `job_${randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')}`,
       plan,
@@ -201,7 +217,7 @@ export class JobControl {
 
   /** A job that is over makes room for a new one. */
   async #makeRoom(): Promise<void> {
-    if (this.#jobs.size < mostJobs) return
+    if (this.#jobs.size + this.#comingCount < mostJobs) return
     const old = oldestToForget([...this.#jobs.values()], ({ record }) => `${record.tenant}/${record.author}`, ({ record }) => isJobOver(record)) // prettier-ignore
     if (old === undefined) throw new ServerError('UNAVAILABLE', `${mostJobs} jobs are under way, which is the most: cancel one, or wait for its end`) // prettier-ignore
     this.#jobs.delete(old.record.id)

@@ -2,6 +2,7 @@
 
 import { jsonFormProblem } from '../base/json-form.ts'
 import { messageOf } from '../base/server-error.ts'
+import { scanLine } from './scan-line.ts'
 
 /** A call of the server's own HTTP API. `id` is the client's name of the line, '' for none. */
 export type LineCall = {
@@ -11,28 +12,48 @@ export type LineCall = {
   readonly isOpenAi: boolean
 }
 
-export type LineAnswer = { readonly status: number; readonly body: Buffer }
+/** `isJson` is false for an answer that says itself that it has something else in it, as binary tensors. */
+export type LineAnswer = { readonly status: number; readonly body: Buffer; readonly isJson?: boolean }
 
 export const longestLineBytes = 64 * 1024 * 1024
+/** A line and an answer up to this size are parsed in one turn of the event loop. */
+const parsedAtOnceBytes = 256 * 1024
+/** Bodies of the OpenAI API are parsed as a whole. */
+const longestCallBytes = 8 * 1024 * 1024
+/** More blanks than anybody leaves in an empty line. */
+const longestBlankBytes = 4096
 /** Lists and objects of one line: the rows of tensors are lists. */
 const mostLineContainers = 1_000_000
 /** The paths that a line of an OpenAI batch may ask for. */
 const openAiPaths: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses']) // prettier-ignore
 
+/** An empty line is no line. */
+export const isBlankLine = (line: Buffer): boolean =>
+  line.length <= longestBlankBytes && line.every((byte) => byte <= 0x20)
+
 /**
- * Text says why the line is no call. `onlyModel` is the model that a line of an OpenAI batch must name, because the author of the job was asked
+ * Text says why the line is no call. Others are served between the steps. `onlyModel` is the model that a line of an OpenAI batch must name, because the author of the job was asked
  * for a right to that model only; '': any, where the rights to all of them were asked for.
  */
-export function readLine(
+export function* readLine(
   line: Buffer,
   inferTarget: string,
   onlyModel: string,
   mostContainers = mostLineContainers,
-): LineCall | string {
-  const problem = jsonFormProblem(line, mostContainers)
-  if (problem !== '') return `the line is not read: ${problem}`
+): Generator<void, LineCall | string> {
   // A file is read no further than this; a queue gives a message as it is.
   if (line.length > longestLineBytes) return `the line has ${line.length} bytes, at most ${longestLineBytes} are taken`
+  if (line.length > parsedAtOnceBytes) {
+    const found = yield* scanLine(line, mostContainers, ['id', 'custom_id', 'url'])
+    if (typeof found === 'string') return `the line is not read: ${found}`
+    if (!found.has('custom_id') && !found.has('url')) {
+      const id = found.get('id') ?? ''
+      return found.has('id') && found.get('id') === null ? "'id' must be text" : { id, target: inferTarget, body: line, isOpenAi: false } // prettier-ignore
+    }
+    if (line.length > longestCallBytes) return `the line has ${line.length} bytes, at most ${longestCallBytes} are taken of a call of the OpenAI API` // prettier-ignore
+  }
+  const problem = jsonFormProblem(line, mostContainers)
+  if (problem !== '') return `the line is not read: ${problem}`
   let value: unknown
   try {
     value = JSON.parse(line.toString('utf8'))
@@ -55,7 +76,7 @@ export function readLine(
 }
 
 /** Ends with a line break. `at` names the line where it has no id. */
-export function answerLine(call: LineCall | null, at: string, { status, body }: LineAnswer): string {
+export function answerLine(call: LineCall | null, at: string, { status, body, isJson = false }: LineAnswer): string {
   if (call?.isOpenAi) {
     const isGood = status < 400
     const response = { status_code: status, request_id: at, body: jsonOf(body) }
@@ -64,11 +85,16 @@ export function answerLine(call: LineCall | null, at: string, { status, body }: 
   }
   const id = call === null || call.id === '' ? at : call.id
   if (status >= 400) return `${JSON.stringify({ id, error: errorOf(body), status })}\n`
+  if (isJson && body.length > parsedAtOnceBytes) return longAnswer(body.toString('utf8'), id)
   const answer = jsonOf(body)
   return typeof answer === 'object' && answer !== null
     ? `${JSON.stringify({ ...answer, id })}\n`
     : `${JSON.stringify({ id, error: 'the answer is not JSON', status: 500 })}\n`
 }
+
+/** The answer to an inference is one line, and begins with the id where the line had one. */
+const longAnswer = (text: string, id: string): string =>
+  text.startsWith('{"id":') ? `${text}\n` : `{"id":${JSON.stringify(id)},${text.slice(1)}\n`
 
 /** The text of an error, from the bodies of v2 and of OpenAI. */
 export function errorOf(body: Buffer): string {

@@ -94,7 +94,8 @@ function readInput(value: PlanValue, lines: string[]): InputPlan | null {
   const [kind, of] = chosen
   if (kind === 'files') {
     const pattern = of.text('a path with at most one *, as in/*.jsonl')
-    return pattern === null || pattern === '' ? null : { kind, pattern }
+    if (pattern === '') return of.mustBe('a path with at most one *, as in/*.jsonl')
+    return pattern === null ? null : { kind, pattern }
   }
   if (kind === 'lines') {
     const items = of.items(mostInlineLines, 'one v2 inference body each')
@@ -114,7 +115,8 @@ function readOutput(value: PlanValue): OutputPlan | null {
   const [kind, of] = chosen
   if (kind === 'file') {
     const path = of.text('the path of a file')
-    return path === null || path === '' ? null : { kind, path }
+    if (path === '') return of.mustBe('the path of a file')
+    return path === null ? null : { kind, path }
   }
   const fields = of.fields([nameKeys[kind]])
   const name = fields === null ? null : readName(fields[nameKeys[kind]])

@@ -2,6 +2,7 @@
 // lines as done after that. A line that was given out and not marked is given out again after a restart.
 
 import type { Clock } from '../base/clock.ts'
+import { runInSlices } from '../base/run-in-slices.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { JobInput, JobItem, JobOutput, JobPosition } from './job-channel.ts'
 import { answerLine, errorOf, readLine, type LineAnswer, type LineCall } from './job-line.ts'
@@ -131,8 +132,8 @@ export class JobRun {
     this.#slots.push(slot)
     this.#runningCount++
     this.#heldBytes += slot.heldBytes
-    const call = readLine(item.line, this.#parts.inferTarget, this.#parts.onlyModel)
-    const { clock } = this.#parts
+    const { clock, inferTarget, onlyModel } = this.#parts
+    const call = await readInSlices(clock, item.line, inferTarget, onlyModel)
     const startNs = clock.nowNs()
     const answer = typeof call === 'string' ? refusal(400, call) : await this.#ask(call, item.earlierAttempts)
     this.#lineNs += (clock.nowNs() - startNs - this.#lineNs) * lineTimeShare
@@ -235,6 +236,14 @@ export class JobRun {
       if (isForRoom) this.#endRoomWait = end
     })
   }
+}
+
+/** A long line is looked at a piece at a time, and others are served meanwhile. */
+function readInSlices(clock: Clock, line: Buffer, inferTarget: string, onlyModel: string): Promise<LineCall | string> {
+  return new Promise((resolve) => {
+    const steps = readLine(line, inferTarget, onlyModel)
+    runInSlices(clock, steps, () => true, (error, call) => resolve(call ?? messageOf(error))) // prettier-ignore
+  })
 }
 
 const refusal = (status: number, message: string): LineAnswer => ({ status, body: Buffer.from(JSON.stringify({ error: message })) }) // prettier-ignore

@@ -1,6 +1,6 @@
 // Jobs in a folder of this machine (`jobs` in `--state-dir`): one file each, beside the lines and the answers that the server keeps.
 
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { copyFile, link, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
 import { replaceFile } from '../base/replace-file.ts'
@@ -46,11 +46,14 @@ export class JobStore implements JobKeeper {
     return this.#write
   }
 
-  async saveLines(id: string, lines: readonly string[] | Buffer): Promise<void> {
-    await this.#replace(
-      this.inputFile(id),
-      Buffer.isBuffer(lines) ? lines : lines.map((line) => `${line.replaceAll(/[\r\n]+/g, ' ')}\n`).join(''),
-    )
+  async saveLines(id: string, lines: readonly string[] | string): Promise<void> {
+    const kept = this.inputFile(id)
+    if (typeof lines !== 'string') {
+      await this.#replace(kept, lines.map((line) => `${line.replaceAll(/[\r\n]+/g, ' ')}\n`).join(''))
+      return
+    }
+    // A thousand batches of one file take the room of one file on the disk.
+    await this.#inFolder(() => link(lines, kept).catch(() => copyFile(lines, kept)))
   }
 
   inputFile(id: string): string {
@@ -71,10 +74,14 @@ export class JobStore implements JobKeeper {
     for (const file of [this.inputFile(id), this.outputFile(id), path.join(this.#folder, `${id}.json`)]) await rm(file, { force: true }) // prettier-ignore
   }
 
-  async #replace(file: string, text: string | Buffer): Promise<void> {
+  #replace(file: string, text: string): Promise<void> {
+    return this.#inFolder(() => replaceFile(file, text))
+  }
+
+  async #inFolder(write: () => Promise<void>): Promise<void> {
     try {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-      await replaceFile(file, text)
+      await write()
     } catch (reason) {
       throw ServerError.from(reason, `the job cannot be kept in '${this.#folder}' (--state-dir): `)
     }

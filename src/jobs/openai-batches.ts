@@ -9,7 +9,7 @@ import { runInSlices } from '../base/run-in-slices.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { BatchFile, BatchFiles, BatchRecord } from './batch-files.ts'
 import type { JobControl } from './job-control.ts'
-import { readLine } from './job-line.ts'
+import { isBlankLine, readLine } from './job-line.ts'
 import { mostInlineLines, readJobPlan } from './job-plan.ts'
 import { batchPrefix, isJobOver, type JobRecord } from './job-record.ts'
 
@@ -32,11 +32,15 @@ type BatchParts = {
 
 /** Lists and objects of one line. */
 const mostCallContainers = 65_536
+/** Batches that wait to be checked: the lines of one at a time are in memory. */
+const mostWaitingBatches = 256
 /** The file of a batch's answers is named after the batch. */
 const outputPrefix = 'file-output-'
 
 export class OpenAiBatches {
   readonly #parts: BatchParts
+  #last: Promise<unknown> = Promise.resolve()
+  #waitingCount = 0
 
   constructor(parts: BatchParts) {
     this.#parts = parts
@@ -68,17 +72,25 @@ export class OpenAiBatches {
     await this.#parts.files.remove(this.#parts.files.file(id, ownerOf(caller)).id)
   }
 
+  /** One at a time, in the order of the calls. */
   async create(caller: Caller, plan: BatchPlan): Promise<BatchView> {
+    if (this.#waitingCount >= mostWaitingBatches) throw ServerError.withoutStack('UNAVAILABLE', `${mostWaitingBatches} batches wait to be checked: try again later`) // prettier-ignore
+    this.#waitingCount++
+    const created = this.#last.then(() => this.#create(caller, plan))
+    this.#last = created.catch(() => undefined)
+    return created.finally(() => this.#waitingCount--)
+  }
+
+  async #create(caller: Caller, plan: BatchPlan): Promise<BatchView> {
     const { clock, control, files } = this.#parts
-    const file = files.file(plan.inputFile, ownerOf(caller))
-    const lines = await readFile(files.pathOf(file.id))
-    const { model, total } = await this.#checked(lines, plan.endpoint, caller)
+    const file = files.pathOf(files.file(plan.inputFile, ownerOf(caller)).id)
+    const { model, total } = await this.#checked(await readFile(file), plan.endpoint, caller)
     const jobs = new Map(control.list().map((job) => [job.id, job]))
     // A batch whose job is forgotten is over.
     await files.makeRoomForBatch((one) => !jobs.has(one) || isJobOver(jobs.get(one) as JobRecord))
     const id = `${batchPrefix}${randomBytes(12).toString('hex')}`
     const { plan: jobPlan } = readJobPlan({ model, input: { lines: [] } })
-    const job = await control.create(jobPlan, lines, caller, id)
+    const job = await control.create(jobPlan, file, caller, id)
     const batch: BatchRecord = {
       id,
       owner: ownerOf(caller),
@@ -140,10 +152,13 @@ function* requireCalls(
   let place = 0
   for (const line of linesOf(file)) {
     place++
-    if (line.every((byte) => byte <= 0x20)) continue
+    if (isBlankLine(line)) {
+      yield
+      continue
+    }
     const at = `line ${place} of the input file`
     if (line.length > mostCallBytes) throw refusal(`${at} has ${line.length} bytes, at most ${mostCallBytes} are taken. Use --openai-max-request-bytes to increase the limit.`) // prettier-ignore
-    const call = readLine(line, '', '', mostCallContainers)
+    const call = yield* readLine(line, '', '', mostCallContainers)
     if (typeof call === 'string') throw refusal(`${at}: ${call}`)
     if (!call.isOpenAi) throw refusal(`${at}: it must have 'custom_id', 'method', 'url' and 'body'`)
     if (call.target !== endpoint) throw refusal(`${at}: 'url' is '${call.target}', and the batch is for '${endpoint}'`)

@@ -32,6 +32,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'jobs/batch-files.ts mostBatchFileBytes',
     'jobs/batch-files.ts longestFileAgeMs',
   ],
+  'batches of the OpenAI API that wait to be checked, one at a time': ['jobs/openai-batches.ts mostWaitingBatches'],
   'batches of the OpenAI API that are kept, and their age': ['jobs/batch-files.ts mostBatchRecords'],
   'texts beside a batch (`metadata`), characters of each, batches or files of one page': [
     'frontends/openai/batch-endpoints.ts mostMetadata',
@@ -45,7 +46,12 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'jobs/job-plan.ts mostAttempts',
     'jobs/job-plan.ts longestName',
   ],
-  'bytes of one line of a job': ['jobs/job-line.ts longestLineBytes'],
+  'bytes of one line of a job; of its id; of a line that is a call of the OpenAI API; blanks of an empty line': [
+    'jobs/job-line.ts longestLineBytes',
+    'jobs/job-line.ts longestCallBytes',
+    'jobs/job-line.ts longestBlankBytes',
+    'jobs/scan-line.ts longestText',
+  ],
   'bytes of lines and answers of a job that wait to be written': ['jobs/job-run.ts mostHeldJobBytes'],
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
   'parts of a file that a job writes to a cloud, bytes of a part': ['jobs/cloud-output.ts mostUploadParts'],

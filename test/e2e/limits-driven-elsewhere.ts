@@ -54,6 +54,14 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/jobs.test.ts',
     'more than 500000 lists and objects',
   ),
+  'batches of the OpenAI API that wait to be checked, one at a time': elsewhere(
+    'src/jobs/openai-batches.test.ts',
+    '256 batches wait to be checked',
+  ),
+  'jobs that write one file, or write a file that another one reads': elsewhere(
+    'src/jobs/file-claims.test.ts',
+    'is written by no other job',
+  ),
   'bytes, and lists and objects, of one line of a batch of the OpenAI API': elsewhere(
     'test/e2e/openai/batches.test.ts',
     'deeper than 256 levels',
@@ -88,7 +96,8 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/job-plan.test.ts',
     'must be a whole number from 1 to 1024',
   ),
-  'bytes of one line of a job': elsewhere('src/jobs/job-run.test.ts', 'has more than 67108864 bytes'),
+  'bytes of one line of a job; of its id; of a line that is a call of the OpenAI API; blanks of an empty line':
+    elsewhere('src/jobs/job-run.test.ts', 'has more than 67108864 bytes'),
   'bytes of lines and answers of a job that wait to be written': elsewhere(
     'src/jobs/job-run.test.ts',
     'answers that wait are bounded',
