@@ -5,13 +5,15 @@
 export const deepestJson = 256
 /** Lists and objects of one text. */
 const mostJsonContainers = 65_536
+/** Members of objects, for each list and object that is allowed: names that all differ cost more than anything else. */
+const membersPerContainer = 2
 
-const [quote, backslash] = [0x22, 0x5c]
+const [quote, backslash, colon] = [0x22, 0x5c, 0x3a]
 const [listStart, listEnd, objectStart, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /** Why this JSON is not parsed; '': it may be. Says nothing about mistakes: JSON.parse finds them. */
 export function jsonFormProblem(bytes: Uint8Array, most = mostJsonContainers): string {
-  let [depth, count] = [0, 0]
+  let [depth, count, members] = [0, 0, 0]
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]
     if (byte === quote) i = endOfText(bytes, i)
@@ -19,6 +21,7 @@ export function jsonFormProblem(bytes: Uint8Array, most = mostJsonContainers): s
       if (++count > most) return `it has more than ${most} lists and objects, which is the most`
       if (++depth > deepestJson) return `it has lists or objects inside each other deeper than ${deepestJson} levels, which is the most` // prettier-ignore
     } else if (byte === listEnd || byte === objectEnd) depth--
+    else if (byte === colon && ++members > most * membersPerContainer) return `its objects have more than ${most * membersPerContainer} members, which is the most` // prettier-ignore
   }
   return ''
 }

@@ -314,10 +314,14 @@ function nearModel(near: FindNear, { caller }: WordedCall): string {
 }
 
 const unknownModel = ({ name }: { readonly name: string }): string =>
-  `Request for unknown model: '${name}' is not found`
+  `Request for unknown model: '${shown(name)}' is not found`
 type VersionFacts = { readonly name: string; readonly version: string; readonly offered: readonly string[] }
 const unknownVersion = ({ name, version }: VersionFacts): string =>
-  `Request for unknown model: '${name}' version ${version} is not found`
+  `Request for unknown model: '${shown(name)}' version ${version} is not found`
+
+/** A body may name a model with millions of characters, and an answer does not repeat them. */
+const shown = (name: string): string => (name.length > longestShownName ? `${name.slice(0, longestShownName)}…` : name)
+const longestShownName = 1000
 
 /** What a protocol or the server cannot do. */
 const serviceWords = {

@@ -7,7 +7,8 @@ import type { Log } from '../base/log.ts'
 import { boundAnswers, type RedisClient as Client } from '../base/redis-client.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { FeedbackEntry } from '../rollouts/feedback.ts'
-import { noPins, type ModelPins, type PinChange, type ReleaseRecord } from './release-record.ts'
+import type { ModelPins, PinChange, ReleaseRecord } from './release-record.ts'
+import { longestSharedText, readHeardFeedback, readSharedPins, readSharedRecord } from './shared-values.ts'
 import { generationOf } from './state-sharing.ts'
 import type { PresenceStore } from './server-presence.ts'
 import type { ServerEvidence, SharedRollouts } from './shared-rollouts.ts'
@@ -63,18 +64,27 @@ for _, url in ipairs(gone) do
 end
 return 0
 `
-/** Gives url, seconds since it was heard, and what it said, one after the other. */
+/** What one server said, and all together, as far as they are read: others may write there, too. */
+const longestSaid = 512 * 1024
+const mostSaidBytes = 16 * 1024 * 1024
+/** ARGV: most servers, longest text, most bytes. Gives url, seconds since it was heard, and what it said, one after the other. */
 const readAnnounced = `
 local now = tonumber(redis.call('TIME')[1])
-local seen = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-local found = {}
+local seen = redis.call('ZRANGE', KEYS[1], -tonumber(ARGV[1]), -1, 'WITHSCORES')
+local found, left = {}, tonumber(ARGV[3])
 for i = 1, #seen, 2 do
   table.insert(found, seen[i])
   table.insert(found, tostring(now - tonumber(seen[i + 1])))
-  table.insert(found, redis.call('HGET', KEYS[2], seen[i]) or '')
+  local length = redis.call('HSTRLEN', KEYS[2], seen[i])
+  local isRead = length <= tonumber(ARGV[2]) and length <= left
+  if isRead then left = left - length end
+  table.insert(found, isRead and redis.call('HGET', KEYS[2], seen[i]) or '')
 end
 return found
 `
+
+/** Names of rollouts, and pins, that are read. */
+const mostShared = 10_000
 
 const none: readonly ServerEvidence[] = []
 
@@ -105,6 +115,8 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
   /** Grows with everything that this server sends; another number after each start. */
   #stamp: number
   #isAway = true
+  /** Names whose record cannot be read: the log has said so. */
+  readonly #unread = new Set<string>()
   #subscriber: Client | null = null
 
   /** `server` is the same after a restart. `heard` is called when another server has changed a rollout. */
@@ -190,12 +202,18 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
 
   async exchange(names: readonly string[], known: ReadonlyMap<string, number>): Promise<readonly ReleaseRecord[]> {
     for (const name of names) await this.#exchangeOne(name)
+    const count = await this.#client.hLen(indexKey)
+    if (count > mostShared) throw new ServerError('UNAVAILABLE', `'${indexKey}' has ${count} names, at most ${mostShared} are read`) // prettier-ignore
     const generations = await this.#client.hGetAll(indexKey)
     const changed: ReleaseRecord[] = []
     for (const [name, generation] of Object.entries(generations)) {
       if (Number(generation) === (known.get(name) ?? 0)) continue
-      const text = await this.#client.hGet(`${prefix}:${name}`, 'record')
-      if (text !== null && text !== undefined) changed.push(JSON.parse(text) as ReleaseRecord)
+      const record = await this.#readRecord(name)
+      if (record !== null) changed.push(record)
+      else if (!this.#unread.has(name)) this.#log.warning(`rollout '${name.slice(0, 200)}' in Redis at ${this.where} cannot be read and is left out`) // prettier-ignore
+      if (this.#unread.size > mostShared) this.#unread.clear()
+      if (record === null) this.#unread.add(name)
+      else this.#unread.delete(name)
     }
     this.#isAway = false
     return changed
@@ -204,13 +222,9 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
   async readPins(known: string): Promise<{ readonly revision: string; readonly pins: readonly ModelPins[] } | null> {
     const revision = (await this.#client.get(pinRevisionKey)) ?? ''
     if (revision === known) return null
-    const texts = await this.#client.hGetAll(pinsKey)
-    const byModel = new Map<string, ModelPins>()
-    for (const [name, text] of Object.entries(texts)) {
-      const [model = '', part = ''] = name.split('\n')
-      byModel.set(model, { ...(byModel.get(model) ?? noPins(model, '')), [part]: JSON.parse(text) as unknown })
-    }
-    return { revision, pins: [...byModel.values()] }
+    const count = await this.#client.hLen(pinsKey)
+    if (count > mostShared) throw new ServerError('UNAVAILABLE', `'${pinsKey}' has ${count} values, at most ${mostShared} are read`) // prettier-ignore
+    return { revision, pins: readSharedPins(await this.#client.hGetAll(pinsKey)) }
   }
 
   async writePins(model: string, change: PinChange): Promise<void> {
@@ -235,7 +249,10 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
   }
 
   async announced(): Promise<{ url: string; agoSecs: number; text: string }[]> {
-    const found = (await this.#client.eval(readAnnounced, { keys: [seenKey, saidKey] })) as unknown as string[]
+    const found = (await this.#client.eval(readAnnounced, {
+      keys: [seenKey, saidKey],
+      arguments: [String(mostServers), String(longestSaid), String(mostSaidBytes)],
+    })) as unknown as string[]
     return Array.from({ length: found.length / 3 }, (_, i) => ({
       url: found[3 * i] ?? '',
       agoSecs: Number(found[3 * i + 1]),
@@ -249,8 +266,15 @@ export class RedisRollouts implements SharedRollouts, PresenceStore {
   }
 
   #hearFeedback(text: string, heard: RedisParts['heardFeedback']): void {
-    const { server, model, entries } = JSON.parse(text) as FeedbackMessage
-    if (server !== this.#server) heard(model, entries)
+    const message = readHeardFeedback(text)
+    if (message !== null && message.server !== this.#server) heard(message.model, message.entries)
+  }
+
+  /** Null: what is there is no record. */
+  async #readRecord(name: string): Promise<ReleaseRecord | null> {
+    const key = `${prefix}:${name}`
+    if (Number(await this.#client.hStrLen(key, 'record')) > longestSharedText) return null
+    return readSharedRecord(name, (await this.#client.hGet(key, 'record')) ?? '')
   }
 
   async #exchangeOne(name: string): Promise<void> {

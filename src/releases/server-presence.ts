@@ -3,6 +3,7 @@
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
+import { readPresence } from './shared-values.ts'
 
 /** What a server says of itself. */
 export type ServerPresence = {
@@ -35,6 +36,7 @@ export interface PresenceStore {
 type HeardServer = ServerPresence & { readonly agoSecs: number; readonly isThis: boolean }
 
 const everyNs = 5e9
+const longTextCharacters = 64 * 1024
 /** A server that has said nothing for so long is shown as silent. */
 const silentSecs = 15
 
@@ -78,9 +80,13 @@ export class PresenceRounds {
     const { store, describe } = this.#parts
     const own = describe()
     const heard = await store.announced().catch(() => null)
-    const others = (heard ?? []).flatMap(({ url, agoSecs, text }): HeardServer[] =>
-      url === own?.url ? [] : heardServer(url, agoSecs, text),
-    )
+    const others: HeardServer[] = []
+    for (const { url, agoSecs, text } of heard ?? []) {
+      // Another release of the program may have written something else. Others are served between two long texts.
+      const said = url === own?.url ? null : readPresence(url, text)
+      if (said !== null) others.push({ ...said, agoSecs, isThis: false })
+      if (text.length > longTextCharacters) await new Promise((resolve) => setImmediate(resolve))
+    }
     return presenceReport(own, others, { where: store.where, isAway: heard === null })
   }
 
@@ -92,29 +98,6 @@ export class PresenceRounds {
     await store.announce(own.url, JSON.stringify(own)).catch((reason: unknown) => {
       this.#log.verbose(`the other servers were not told how this one is: ${messageOf(reason)}`)
     })
-  }
-}
-
-/** Another release of the program may have written something else. */
-function heardServer(url: string, agoSecs: number, text: string): HeardServer[] {
-  try {
-    const said = JSON.parse(text) as Partial<ServerPresence>
-    return [
-      {
-        url,
-        version: said.version ?? '',
-        startedMs: said.startedMs ?? 0,
-        isReady: said.isReady === true,
-        reason: said.reason ?? '',
-        pressure: said.pressure ?? null,
-        models: said.models ?? {},
-        untold: said.untold ?? 0,
-        agoSecs,
-        isThis: false,
-      },
-    ]
-  } catch {
-    return []
   }
 }
 

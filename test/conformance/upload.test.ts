@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { after, test } from 'node:test'
+import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { PictureDecoder } from '../../src/frontends/upload/picture-decoder.ts'
 import type { ImagePlan } from '../../src/protocol/upload/upload-plan.ts'
@@ -11,6 +12,7 @@ import { answerWithCopy } from '../fakes/held-instance.ts'
 import { inject } from '../fakes/injected-request.ts'
 import { waveFile } from '../fakes/wave-file.ts'
 import { startHttpFixture } from './http-fixture.ts'
+import { writeInt16 } from '../../src/protocol/upload/wave-file.ts'
 
 const config = (type: string, dims: string, hints: Readonly<Record<string, string>>, batch = 4): string =>
   `max_batch_size: ${batch} input { name: "IN" data_type: TYPE_${type} dims: [ ${dims} ] }
@@ -178,7 +180,6 @@ test('what cannot be decoded is refused, and a picture bomb before it is decoded
   const bomb = Buffer.from(png)
   bomb.writeUInt32BE(60_000, 16)
   bomb.writeUInt32BE(60_000, 20)
-  const { crc32 } = await import('node:zlib')
   bomb.writeUInt32BE(crc32(bomb.subarray(12, 29)), 29)
   assert.equal(
     await refused('planar', bomb),
@@ -202,6 +203,42 @@ test('a model without a hint is refused with the lines to add, and a wrong hint 
   assert.match(text, /\npredict:\n {2}kind: image\n {2}size: 224\n/)
   assert.match(await refused('silent', png), /\npredict:\n {2}kind: audio\n {2}sample_rate: 16000\n/)
   assert.equal(await refused('wrong', png), "'predict.input' of model 'wrong' must be one of IN, got 'PIXELS'")
+})
+
+test('compressed texts of a PNG have a limit, because they are inflated though nobody reads them', async () => {
+  const chunk = (name: string, content: Buffer): Buffer => {
+    const whole = Buffer.alloc(12 + content.length)
+    whole.writeUInt32BE(content.length)
+    whole.write(name, 4, 'latin1')
+    content.copy(whole, 8)
+    whole.writeUInt32BE(crc32(whole.subarray(4, -4)), whole.length - 4)
+    return whole
+  }
+  const withTexts = (...chunks: Buffer[]): Buffer => Buffer.concat([png.subarray(0, 33), ...chunks, png.subarray(33)])
+  const bomb = chunk('zTXt', Buffer.concat([Buffer.from('x\0\0'), deflateSync(Buffer.alloc(8_000_000))]))
+  const packed = chunk('iTXt', Buffer.concat([Buffer.from('x\0\x01\0\0\0'), Buffer.alloc(300_000)]))
+  const plain = chunk('iTXt', Buffer.concat([Buffer.from('x\0\0\0\0\0'), Buffer.alloc(300_000, 'x')]))
+  assert.match(await refused('planar', withTexts(...Array<Buffer>(50).fill(bomb))), /more than 262144 bytes of compressed texts/) // prettier-ignore
+  assert.match(await refused('planar', withTexts(packed)), /more than 262144 bytes of compressed texts/)
+  assert.equal((await predict('planar', withTexts(bomb, plain))).status, 200)
+})
+
+test('texts of an answer have a limit', async () => {
+  assert.match(await refused('words', 'x'.repeat(2_100_000), 'text/plain'), /has 2100004 bytes of text, at most 2097152 are told here: use POST/) // prettier-ignore
+})
+
+test('others are served while a long sound becomes INT16', () => {
+  const target = new Int16Array(100_000)
+  const steps = writeInt16(new Float32Array(100_000).fill(2), target)
+  let pauses = 0
+  while (steps.next().done !== true) pauses++
+  assert.ok(pauses >= 10, `${pauses} pauses`)
+  assert.ok(target.every((sample) => sample === 32_767))
+})
+
+test('a sound that is too long at the rate of the model is refused for good, however much memory is free', async () => {
+  const bomb = waveFile(new Float32Array(3_000_000), 100, 8, 1)
+  assert.match(await refused('sound', bomb), /it has 240000000 samples, at most 16777216 are taken/)
 })
 
 test('an input of strings gets the file itself', async () => {

@@ -134,12 +134,19 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/upload/picture-decoder.ts mostWaiting',
     'frontends/upload/picture-decoder.ts longestDecodeSecs',
   ],
+  'bytes of the compressed texts in a PNG, and its chunks': [
+    'frontends/upload/picture-decoder.ts mostPackedTextBytes',
+    'frontends/upload/picture-decoder.ts mostChunks',
+  ],
   'samples of an uploaded sound, as it is and at the rate of the model': [
     'protocol/upload/wave-file.ts mostSamples',
     'protocol/upload/wave-file.ts mostChunks',
     'protocol/upload/wave-file.ts mostChannels',
   ],
-  'elements of an output that the answer to an upload tells': ['protocol/upload/upload-answer.ts mostElements'],
+  'elements of an output that the answer to an upload tells': [
+    'protocol/upload/upload-answer.ts mostElements',
+    'protocol/upload/upload-answer.ts mostTextBytes',
+  ],
   'classes that the answer to an upload lists': ['protocol/upload/upload-request.ts mostTopK'],
   'fields of a form': [
     'protocol/form-fields.ts mostFormFields',
@@ -166,6 +173,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/openai/generation-request.ts mostChatLogprobs',
     'protocol/openai/generation-request.ts mostCompletionLogprobs',
     'protocol/openai/generation-request.ts mostPrompts',
+    'protocol/openai/generation-request.ts mostAnswers',
     'protocol/openai/generation-request.ts mostPromptTokens',
     'protocol/openai/embedding-request.ts mostTokens',
   ],
@@ -235,8 +243,17 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'telemetry/figure-sampler.ts mostVersions',
     'telemetry/live-figures.ts mostHistories',
   ],
+  'names of rollouts, and pins, in one Redis; bytes of one value; feedback in one message': [
+    'releases/redis-rollouts.ts mostShared',
+    'releases/shared-values.ts longestSharedText',
+    'releases/shared-values.ts mostHeardEntries',
+  ],
   'servers of one Redis that `/v2/fleet` shows, and models of each': [
     'releases/redis-rollouts.ts mostServers',
+    'releases/redis-rollouts.ts longestSaid',
+    'releases/redis-rollouts.ts mostSaidBytes',
+    'releases/shared-values.ts mostPresenceModels',
+    'releases/shared-values.ts mostPresenceVersions',
     'describe-server.ts mostModelsTold',
     'describe-server.ts longestReason',
   ],
@@ -273,6 +290,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'config/validate-amounts.ts mostWarmUpRowsTogether',
     'config/validate-amounts.ts mostWarmUpBytes',
     'engine/serving/warm-up.ts maxTensorBytes',
+    'engine/serving/warm-up.ts mostStrings',
   ],
   'time without a sign of life of a worker, with `--live-check=compute`': ['engine/live-check.ts mostBetweenBeatsMs'],
 }
@@ -406,6 +424,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'repository/text-format-reader.ts maxErrors',
     'frontends/v2-http/path-hints.ts longestHinted',
     'model/error-words.ts mostListed',
+    'model/error-words.ts longestShownName',
     'protocol/element-report.ts longestText',
     'protocol/tfserving/json-debug-text.ts longestText',
     'protocol/element-report.ts mostDigits',

@@ -195,6 +195,14 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/conformance/upload.test.ts',
     'at most 16777216 are taken',
   ),
+  'bytes of the compressed texts in a PNG, and its chunks': elsewhere(
+    'test/conformance/upload.test.ts',
+    'bytes of compressed texts',
+  ),
+  'names of rollouts, and pins, in one Redis; bytes of one value; feedback in one message': elsewhere(
+    'src/releases/shared-values.test.ts',
+    'longestSharedText',
+  ),
   'elements of an output that the answer to an upload tells': elsewhere(
     'test/conformance/upload.test.ts',
     'at most 262144 are told',

@@ -111,6 +111,18 @@ test('zeros are zeros, random strings are empty ones, random booleans are 0 or 1
   assert.deepEqual(new Set(booleans.bytes[0]), new Set([0, 1]))
 })
 
+test('a sample has at most a million strings', async () => {
+  const dims = [1_000_001]
+  for (const x of [
+    { zeroData: true, dims },
+    { randomData: true, dims },
+  ]) {
+    const { outcome, runs } = await warmedUp([{ x }], { type: 'TYPE_STRING', dims })
+    assert.match(outcome, /'X' has 1000001 strings, more than 1000000/)
+    assert.deepEqual(runs, [])
+  }
+})
+
 test('data comes from a file of the folder warmup', async (t) => {
   const files = await mkdtemp(join(tmpdir(), 'warm-up-'))
   t.after(() => rm(files, { recursive: true }))

@@ -125,6 +125,8 @@ async function readInput(name: string, input: ModelWarmupInput, source: WarmUpSo
 
 /** The most bytes that one warm-up tensor may have, so that a configuration cannot fill the memory. */
 const maxTensorBytes = 2 ** 31
+/** Strings are looked at one by one when they are checked. */
+const mostStrings = 1_000_000
 
 async function readBytes(
   name: string,
@@ -136,6 +138,9 @@ async function readBytes(
   if (input.inputDataFile !== null) return readDataFile(input.inputDataFile, dataType, byteSize, source)
   if (byteSize > maxTensorBytes) {
     throw new ServerError('INVALID_ARG', `warmup input '${name}' has ${byteSize} bytes, more than ${maxTensorBytes}`)
+  }
+  if (dataType === 'BYTES' && byteSize > mostStrings * 4) {
+    throw new ServerError('INVALID_ARG', `warmup input '${name}' has ${byteSize / 4} strings, more than ${mostStrings}`)
   }
   if (input.zeroData !== null) return new Uint8Array(byteSize)
   if (input.randomData === null) {

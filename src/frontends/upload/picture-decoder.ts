@@ -11,6 +11,8 @@ type Sharp = typeof import('sharp').default
 
 /** Pictures that wait for a thread. */
 const mostWaiting = 256
+/** Chunks of a PNG: its pixels come in pieces of 8 KiB and more. */
+const mostChunks = 65_536
 /** A picture that takes longer is given up. */
 const longestDecodeSecs = 20
 
@@ -21,6 +23,9 @@ const formats: readonly { readonly name: string; readonly loader: string; readon
   { name: 'WebP', loader: 'VipsForeignLoadWebpBuffer', starts: /^RIFF[^]{4}WEBP/ },
   { name: 'GIF', loader: 'VipsForeignLoadNsgifBuffer', starts: /^GIF8[79]a/ },
 ]
+
+/** Bytes of the compressed texts of a PNG. libpng inflates each of them, up to a thousand times, though nobody reads them. */
+const mostPackedTextBytes = 256 * 1024
 
 const kernels = { linear: 'linear', cubic: 'cubic', lanczos: 'lanczos3', nearest: 'nearest' } as const
 const fits = { crop: 'cover', stretch: 'fill', pad: 'contain' } as const
@@ -45,6 +50,11 @@ export class PictureDecoder {
     if (format === undefined) {
       throw invalid(
         `the upload is no picture: expected ${formats.map(({ name }) => name).join(', ')} by its first bytes`,
+      )
+    }
+    if (format.name === 'PNG' && packedTextBytes(file) > mostPackedTextBytes) {
+      throw invalid(
+        `the PNG picture has more than ${mostPackedTextBytes} bytes of compressed texts: save it without them`,
       )
     }
     const sharp = await this.#load()
@@ -126,6 +136,22 @@ export class PictureDecoder {
     })
     return this.#sharp
   }
+}
+
+/** Of the chunks before the pixels and behind them. A picture that names more chunks than libpng keeps counts as one that is full of texts. */
+export function packedTextBytes(file: Buffer): number {
+  let sum = 0
+  let at = 8
+  for (let chunks = 0; at + 8 <= file.length; chunks++) {
+    if (chunks === mostChunks) return Infinity
+    const length = file.readUInt32BE(at)
+    const name = file.toString('latin1', at + 4, at + 8)
+    const text = name === 'iTXt' ? file.subarray(at + 8, at + 8 + Math.min(length, 128)) : null
+    // In iTXt a byte behind the keyword says whether the text is compressed.
+    if (name === 'zTXt' || (text !== null && text[text.indexOf(0) + 1] === 1)) sum += length
+    at += 12 + length
+  }
+  return sum
 }
 
 async function importSharp(): Promise<Sharp> {

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { Caller } from '../../access/caller.ts'
 import { runInSlices, shortSliceNs } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
@@ -15,7 +16,7 @@ import { writeUploadAnswer } from '../../protocol/upload/upload-answer.ts'
 import { hintTexts, planUpload, readUploadHint, type UploadPlan } from '../../protocol/upload/upload-plan.ts'
 import { writePixels } from '../../protocol/upload/pixel-tensor.ts'
 import { readUploadRequest, type UploadRequest } from '../../protocol/upload/upload-request.ts'
-import { readWaveFile, waveSamples } from '../../protocol/upload/wave-file.ts'
+import { readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
 import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
 import { elementBytes, type FixedSizeType } from '../../tensor/data-type.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
@@ -175,8 +176,7 @@ class UploadExchange extends HttpExchange {
     const { sampleRate, samples: wanted } = audio as NonNullable<UploadPlan['audio']>
     const { uploads } = this.#request
     const files = uploads.map(({ bytes }) => readWaveFile(bytes))
-    const rate = (own: number): number => (sampleRate === 0 ? own : sampleRate)
-    const lengths = files.map((file) => Math.floor((file.frames * rate(file.sampleRate)) / file.sampleRate))
+    const lengths = files.map((file) => sampleCount(file, sampleRate))
     const length = wanted === -1 ? Math.max(...lengths) : wanted
     const width = elementBytes[input.dataType]
     this.reserve(uploads.length * length * (width + 4) + files.reduce((sum, { frames }) => sum + frames * 4, 0))
@@ -186,7 +186,7 @@ class UploadExchange extends HttpExchange {
       const samples = (await this.#inSlices(waveSamples(file, sampleRate))).subarray(0, length)
       const place = bytes.subarray(row * length * width)
       if (input.dataType === 'FP32') new Float32Array(place.buffer, place.byteOffset, length).set(samples)
-      else new Int16Array(place.buffer, place.byteOffset, length).set(samples.map(toInt16))
+      else await this.#inSlices(writeInt16(samples, new Int16Array(place.buffer, place.byteOffset, length)))
     }
     return new Tensor(input.name, input.dataType, shape(one.map((dim) => (dim === -1 ? length : dim))), bytes)
   }
@@ -232,14 +232,6 @@ class UploadExchange extends HttpExchange {
   }
 }
 
-const toInt16 = (sample: number): number => Math.max(-32_768, Math.min(32_767, Math.round(sample * 32_768)))
-
-const strict = new TextDecoder('utf-8', { fatal: true })
-
 function requireText(bytes: Buffer): void {
-  try {
-    strict.decode(bytes)
-  } catch {
-    throw invalid('the uploaded text is not UTF-8')
-  }
+  if (!isUtf8(bytes)) throw invalid('the uploaded text is not UTF-8')
 }

@@ -199,6 +199,12 @@ describe('what is refused names the member', () => {
     refuses(() => readCompletionRequest({ model: 'm', prompt: [] }), 'prompt', /not empty/)
     refuses(() => readCompletionRequest({ model: 'm', prompt: many(257, 'x') }), 'prompt', /257 entries, at most 256/)
     refuses(() => readCompletionRequest({ model: 'm', prompt: many(1_048_577, 1) }), 'prompt', /at most 1048576/)
+    refuses(
+      () => readCompletionRequest({ model: 'm', prompt: many(256, 'x'), n: 17 }),
+      'n',
+      /4352 choices: at most 4096/,
+    )
+    assert.equal(readCompletionRequest({ model: 'm', prompt: many(256, 'x'), n: 16 }).choiceCount, 16)
     refuses(() => readCompletionRequest({ model: 'm', prompt: 'x', logprobs: 6 }), 'logprobs', /from 0 to 5/)
     refuses(() => readCompletionRequest({ model: 'm', prompt: 'x', best_of: 3 }), 'best_of', /as many answers/)
     refuses(() => readEmbeddingRequest({ model: 'm', input: many(2049, 'x') }), 'input', /2049 entries, at most 2048/)

@@ -46,6 +46,8 @@ const mostChatLogprobs = 20
 const mostCompletionLogprobs = 5
 /** Prompts of one completion. */
 const mostPrompts = 256
+/** Choices of all prompts together. */
+const mostAnswers = 4096
 const mostPromptTokens = 1_048_576
 /** Tokens of a completion that does not say how many. */
 export const usualCompletionTokens = 16
@@ -85,6 +87,8 @@ export function readCompletionRequest(body: JsonObject): GenerationRequest {
   const model = fields.requiredText('model')
   const prompts = readPrompts(fields)
   const shared = readShared(fields, model)
+  const answers = prompts.length * shared.choiceCount
+  if (answers > mostAnswers) throw badRequest(`'n' is ${shared.choiceCount} for ${prompts.length} prompts, which makes ${answers} choices: at most ${mostAnswers} are made by one call`, 'n') // prettier-ignore
   const bestOf = fields.integer('best_of', 1, 20)
   if (bestOf !== null && bestOf !== shared.choiceCount) {
     throw unsupported(

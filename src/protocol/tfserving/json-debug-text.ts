@@ -27,12 +27,17 @@ export function jsonDebugText(node: JsonNode): string {
       let isFirst = true
       if (!write('{')) return false
       for (const [key, member] of value) {
-        if (!write(`${isFirst ? '' : ','}\n${inner}${JSON.stringify(key)}: `) || !print(member, inner)) return false
+        if (
+          !write(`${isFirst ? '' : ','}\n${inner}${JSON.stringify(key.slice(0, longestText))}: `) ||
+          !print(member, inner)
+        )
+          return false
         isFirst = false
       }
       return write(isFirst ? '}' : `\n${indent}}`)
     }
-    return write(typeof value === 'string' ? JSON.stringify(value) : String(value as boolean))
+    // A text may have megabytes, and a message shows its beginning.
+    return write(typeof value === 'string' ? JSON.stringify(value.slice(0, longestText)) : String(value as boolean))
   }
   print(node, '')
   return text

@@ -14,6 +14,8 @@ import type { UploadPlan } from './upload-plan.ts'
 
 /** Beyond this an answer is not printed here: /infer has binary data. */
 const mostElements = 256 * 1024
+/** Characters of texts may become six each in JSON. */
+const mostTextBytes = 2 * 1024 * 1024
 
 type Context = {
   readonly plan: UploadPlan
@@ -29,13 +31,7 @@ export function writeUploadAnswer({ outputs }: InferenceResponse, context: Conte
   const { plan, fileNames, version, isBatching } = context
   const output = outputs.find(({ name }) => name === plan.output.name)
   if (output === undefined) throw new ServerError('INTERNAL', `the model gave no output '${plan.output.name}'`)
-  const elements = output.dataType === 'BYTES' ? 0 : elementCount(output.shape)
-  if (elements > mostElements) {
-    throw ServerError.withoutStack(
-      'INVALID_ARG',
-      `output '${output.name}' has ${elements} elements, at most ${mostElements} are told here: use POST /v2/models/${version.name}/infer`,
-    )
-  }
+  requireShort(output, version.name)
   const rows = isBatching ? (output.shape[0] ?? 1) : 1
   const isScores = output.dataType !== 'BYTES' && isListOfScores(isBatching ? output.shape.slice(1) : output.shape)
   const values = isScores && output.dataType === 'FP32' ? (numbersOf(output) as Float32Array) : valuesOf(output)
@@ -57,6 +53,14 @@ export function writeUploadAnswer({ outputs }: InferenceResponse, context: Conte
       predictions,
     }),
   )
+}
+
+function requireShort({ name, dataType, shape, bytes }: Tensor, model: string): void {
+  const elements = elementCount(shape)
+  const isText = dataType === 'BYTES'
+  if (elements <= mostElements && (!isText || bytes.length <= mostTextBytes)) return
+  const what = elements > mostElements ? `${elements} elements, at most ${mostElements}` : `${bytes.length} bytes of text, at most ${mostTextBytes}` // prettier-ignore
+  throw ServerError.withoutStack('INVALID_ARG', `output '${name}' has ${what} are told here: use POST /v2/models/${model}/infer`) // prettier-ignore
 }
 
 /** One dimension that is longer than 1, and no other. */

@@ -66,11 +66,25 @@ function requireSamples(count: number): void {
   throw malformed(`it has ${count} samples, at most ${mostSamples} are taken: send a shorter piece`)
 }
 
+/** How many samples the sound has at the rate that is asked for (0: the file's own). Throws INVALID_ARG. */
+export function sampleCount(file: WaveFile, sampleRate: number): number {
+  const count = sampleRate === 0 ? file.frames : Math.floor(file.frames * (sampleRate / file.sampleRate))
+  requireSamples(count)
+  return count
+}
+
+/** Samples as INT16 into `target`. Others are served between the steps. */
+export function* writeInt16(samples: Float32Array, target: Int16Array): Generator<void, void> {
+  for (let i = 0; i < samples.length; i++) {
+    if (i % stepSamples === stepSamples - 1) yield
+    target[i] = Math.max(-32_768, Math.min(32_767, Math.round((samples[i] as number) * 32_768)))
+  }
+}
+
 /** The mean of the channels, from -1 to 1, at the rate that is asked for (0: the file's own). Others are served between the steps. */
 export function* waveSamples(file: WaveFile, sampleRate: number): Generator<void, Float32Array> {
   const ratio = sampleRate === 0 ? 1 : sampleRate / file.sampleRate
-  const count = Math.floor(file.frames * ratio)
-  requireSamples(count)
+  const count = sampleCount(file, sampleRate)
   const mono = yield* mixed(file)
   return ratio === 1 ? mono : yield* resampled(mono, ratio, count)
 }
