@@ -5,7 +5,7 @@ import type { Clock } from './base/clock.ts'
 import { hostAndPort, isEveryAddress } from './base/host-and-port.ts'
 import type { Engine } from './engine/engine.ts'
 import type { LazyLoadSource } from './lazy-load-source.ts'
-import type { ServerPresence } from './releases/server-presence.ts'
+import type { ServerPresence } from './releases/shared-values.ts'
 
 /** Filled while the server opens. */
 export type ServerSelf = {

@@ -3,24 +3,7 @@
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
-import { readPresence } from './shared-values.ts'
-
-/** What a server says of itself. */
-export type ServerPresence = {
-  /** Where clients reach it. The same after a restart. */
-  readonly url: string
-  readonly version: string
-  /** Wall clock. */
-  readonly startedMs: number
-  readonly isReady: boolean
-  readonly reason: string
-  /** Demand ÷ capacity; null while it is not measured yet. */
-  readonly pressure: number | null
-  /** The versions that are ready, by the name of the model. */
-  readonly models: Readonly<Record<string, readonly string[]>>
-  /** Models that are not told, because a server has too many. */
-  readonly untold: number
-}
+import { readPresence, type ServerPresence } from './shared-values.ts'
 
 /** Where servers leave word. */
 export interface PresenceStore {

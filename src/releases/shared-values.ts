@@ -3,13 +3,29 @@
 
 import type { FeedbackEntry } from '../rollouts/feedback.ts'
 import { noPins, type ModelPins, type ReleaseRecord } from './release-record.ts'
-import type { ServerPresence } from './server-presence.ts'
 
 /** Characters of a value that is read. */
 export const longestSharedText = 4 * 1024 * 1024
 const mostPresenceModels = 2000
 const mostPresenceVersions = 1000
 const mostHeardEntries = 1000
+
+/** What a server says of itself. */
+export type ServerPresence = {
+  /** Where clients reach it. The same after a restart. */
+  readonly url: string
+  readonly version: string
+  /** Wall clock. */
+  readonly startedMs: number
+  readonly isReady: boolean
+  readonly reason: string
+  /** Demand ÷ capacity; null while it is not measured yet. */
+  readonly pressure: number | null
+  /** The versions that are ready, by the name of the model. */
+  readonly models: Readonly<Record<string, readonly string[]>>
+  /** Models that are not told, because a server has too many. */
+  readonly untold: number
+}
 
 type Mapping = Readonly<Record<string, unknown>>
 

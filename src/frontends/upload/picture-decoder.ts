@@ -139,7 +139,7 @@ export class PictureDecoder {
 }
 
 /** Of the chunks before the pixels and behind them. A picture that names more chunks than libpng keeps counts as one that is full of texts. */
-export function packedTextBytes(file: Buffer): number {
+function packedTextBytes(file: Buffer): number {
   let sum = 0
   let at = 8
   for (let chunks = 0; at + 8 <= file.length; chunks++) {
