@@ -18,3 +18,6 @@ export interface LogControl {
   /** The settings hold from now on. */
   configure(changes: Partial<AdjustableLogSettings>): void
 }
+
+/** As Triton keeps the level, in an int32: a number that wraps around to a negative one is no level, so 0. */
+export const verboseLevelOf = (given: number | bigint): number => Math.max(0, Number(BigInt.asIntN(32, BigInt(given))))

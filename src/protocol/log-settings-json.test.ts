@@ -28,6 +28,8 @@ test('each setting can be changed alone', () => {
   assert.equal(apply('{"log_warning":false}').isWarningOn, false)
   assert.equal(apply('{"log_error":false}').isErrorOn, false)
   assert.equal(apply('{"log_verbose_level":7}').verboseLevel, 7)
+  assert.equal(apply('{"log_verbose_level":2147483647}').verboseLevel, 2147483647)
+  assert.equal(apply('{"log_verbose_level":2147483648}').verboseLevel, 0, 'an int32 holds the level')
   assert.equal(apply('{"log_format":"ISO8601"}').format, 'ISO8601')
   assert.equal(apply('{"log_format":"json"}').format, 'json')
 })

@@ -1,6 +1,12 @@
 // The logging extension: settings of the log as JSON.
 
-import { logFormats, type AdjustableLogSettings, type LogControl, type LogFormat } from '../base/log-control.ts'
+import {
+  logFormats,
+  verboseLevelOf,
+  type AdjustableLogSettings,
+  type LogControl,
+  type LogFormat,
+} from '../base/log-control.ts'
 import { ServerError } from '../base/server-error.ts'
 import { worded } from '../model/worded-error.ts'
 import { asBoolean, asString, asUnsigned } from './json-access.ts'
@@ -19,7 +25,7 @@ const members: readonly (readonly [name: string, apply: Apply])[] = [
   ['log_info', flag('isInfoOn')],
   ['log_warning', flag('isWarningOn')],
   ['log_error', flag('isErrorOn')],
-  ['log_verbose_level', (value, control) => control.configure({ verboseLevel: Number(asUnsigned(value)) })],
+  ['log_verbose_level', (value, control) => control.configure({ verboseLevel: verboseLevelOf(asUnsigned(value)) })],
   ['log_format', (value, control) => control.configure({ format: logFormatOf(asString(value)) })],
 ]
 

@@ -190,6 +190,9 @@ function sharedMemoryPaths(kind: 'system' | 'cuda', name: string): JsonObject {
         ...body(registration, true),
       },
     },
+    [`${base}/register`]: {
+      post: operation(`registerUnnamed${name}Memory`, 'server', 'Refused: a region needs a name', refused),
+    },
     [`${base}/unregister`]: { post: unregister(`unregisterAll${name}Memory`) },
     [`${base}/region/{region}/unregister`]: { ...one, post: unregister(`unregister${name}Memory`) },
   }

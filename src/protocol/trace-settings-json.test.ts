@@ -44,6 +44,16 @@ test('refusals are Triton’s', () => {
       'INVALID_ARG',
       "Unable to parse 'log_frequency', value is out of range [ 0, 4294967295 ], got: 99999999999",
     ],
+    [
+      '{"trace_rate":"2147483648"}',
+      'INVALID_ARG',
+      "Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: 2147483648",
+    ],
+    [
+      '{"trace_rate":"-2147483649"}',
+      'INVALID_ARG',
+      "Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: -2147483649",
+    ],
     ['', 'INTERNAL', 'failed to parse the request JSON buffer: The document is empty. at 0'],
   ]
   for (const [body, code, message] of refusals) assert.throws(() => read(body), { code, message })

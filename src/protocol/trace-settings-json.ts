@@ -80,18 +80,22 @@ function levelTexts(levels: JsonNode): string[] {
 
 const maxUnsigned = 2n ** 32n - 1n
 
-/** As C++ reads it: text after the number is ignored, and a negative number wraps around. */
+/**
+ * As Triton reads it, with C++'s stoi: text after the number is ignored, a negative number wraps around. A number that
+ * no int32 holds is refused, although the text of the refusal names the range of uint32.
+ */
 export function parseUnsigned(name: string, text: string): number {
   const number = integerOf(name, text)
-  if (number > maxUnsigned || number < -(2n ** 63n)) {
+  if (BigInt.asIntN(32, number) !== number) {
     throw invalid(`Unable to parse '${name}', value is out of range [ 0, ${maxUnsigned} ], got: ${text}`)
   }
   return Number(BigInt.asUintN(32, number))
 }
 
-export function parseCount(name: string, text: string): number {
+/** `gap` stands before the value in the refusal: Triton writes one blank over gRPC and none over HTTP. */
+export function parseCount(name: string, text: string, gap: '' | ' ' = ''): number {
   const number = integerOf(name, text)
-  if (number < -1n) throw invalid(`Unable to parse '${name}'. Expecting value >= -1, got:${text}`)
+  if (number < -1n) throw invalid(`Unable to parse '${name}'. Expecting value >= -1, got:${gap}${text}`)
   if (number >= 2n ** 31n) {
     throw invalid(`Unable to parse '${name}', value is out of range [ -1, ${2n ** 31n - 1n} ], got: ${text}`)
   }

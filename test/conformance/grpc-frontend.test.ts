@@ -122,6 +122,12 @@ test('a trace rate of a million digits is out of range, and BigInt() never sees 
   )
 })
 
+test('a refused trace count has a blank before its value, as in Triton over gRPC', async () => {
+  await using fixture = await GrpcFixture.start()
+  const { details } = await fixture.call('TraceSetting', { settings: { trace_count: { value: ['-2'] } } })
+  assert.equal(details, "Unable to parse 'trace_count'. Expecting value >= -1, got: -2")
+})
+
 test('classes of large outputs are ranked in slices, in the order of the answers of a stream', async () => {
   const size = 200_000
   const config = `input { name: "CODE" data_type: TYPE_INT32 dims: [ 1 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ ${size} ] } output { name: "Z" data_type: TYPE_FP32 dims: [ 1 ] } model_transaction_policy { decoupled: true }`

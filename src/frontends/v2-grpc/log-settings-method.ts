@@ -1,4 +1,4 @@
-import { logFormats, type LogControl } from '../../base/log-control.ts'
+import { logFormats, verboseLevelOf, type LogControl } from '../../base/log-control.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
@@ -35,7 +35,7 @@ const members: readonly (readonly [name: string, apply: Apply])[] = [
     'log_verbose_level',
     (setting, name, control) => {
       if (setting['uint32Param'] === null) throw invalid(`expect int32 for '${name}'`)
-      control.configure({ verboseLevel: setting['uint32Param'] as number })
+      control.configure({ verboseLevel: verboseLevelOf(setting['uint32Param'] as number) })
     },
   ],
   [

@@ -38,7 +38,7 @@ function readChanges(settings: ReadonlyMap<string, MessageValue>): TraceChanges 
   const changes = {
     levels: levels === undefined ? undefined : levels.length === 0 ? null : traceLevelsOf(levels),
     rate: read('trace_rate', parseUnsigned),
-    count: read('trace_count', parseCount),
+    count: read('trace_count', (name, text) => parseCount(name, text, ' ')),
     logFrequency: read('log_frequency', parseUnsigned),
   }
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as TraceChanges

@@ -99,6 +99,17 @@ for (const size of [1000, 3 * 1024 * 1024]) {
   })
 }
 
+for (const kind of ['system', 'cuda'] as const) {
+  test(`a registration of ${kind} memory without the name of a region is refused for the missing name`, async () => {
+    for (const body of ['', '{', '{"key":"/x","byte_size":4}']) {
+      const answer = await send('POST', `/v2/${kind}sharedmemory/register`, body)
+      assert.equal(answer.status, 400)
+      assert.equal(errorOf(answer), `'region name' is necessary to register ${kind} shared memory region`)
+    }
+    assert.equal((await send('GET', `/v2/${kind}sharedmemory/register`)).status, 405)
+  })
+}
+
 test('an unknown region, a place outside and a region that was truncated are refused before the model runs', async () => {
   const file = await register('in', new Uint8Array(64))
   const unknown = await send('POST', '/v2/models/same/infer', inferBody(8, place('nobody', 0, 8)))

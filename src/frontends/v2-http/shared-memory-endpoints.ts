@@ -1,3 +1,4 @@
+import { ServerError } from '../../base/server-error.ts'
 import type { ErrorWording } from '../../model/error-wording.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import {
@@ -25,6 +26,7 @@ export class SharedMemoryEndpoints {
   readonly registerSystem = (request: HttpRequest, region: string): void =>
     this.#answer(request, () => {
       this.#registry.requireAllowed(request.remoteAddress)
+      requireName(region, 'system')
       const { key, offset, byteSize } = readSystemRegistration(request.body)
       this.#registry.registerSystem(region, key, offset, byteSize, request.remoteAddress)
       return done()
@@ -48,6 +50,7 @@ export class SharedMemoryEndpoints {
     let response = done()
     try {
       this.#registry.requireAllowed(request.remoteAddress)
+      requireName(region, 'cuda')
       const { rawHandle, deviceId, byteSize } = readCudaRegistration(request.body)
       await this.#registry.registerCuda(region, rawHandle, deviceId, byteSize, request.remoteAddress)
     } catch (reason) {
@@ -71,6 +74,11 @@ export class SharedMemoryEndpoints {
     }
     request.respond(response)
   }
+}
+
+function requireName(region: string, kind: 'system' | 'cuda'): void {
+  if (region === '')
+    throw new ServerError('INVALID_ARG', `'region name' is necessary to register ${kind} shared memory region`)
 }
 
 const done = (): HttpResponse => new HttpResponse(200, jsonType)

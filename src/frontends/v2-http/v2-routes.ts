@@ -90,10 +90,10 @@ function sharedMemoryRoutes(regions: SharedMemoryEndpoints): Route[] {
   const [system, cuda] = ['/v2/systemsharedmemory', '/v2/cudasharedmemory']
   return [
     get(`${system}[/region/{region}]/status`, 'shared-memory', regions.systemStatus),
-    post(`${system}/region/{region}/register`, 'shared-memory', regions.registerSystem),
+    post(`${system}[/region/{region}]/register`, 'shared-memory', regions.registerSystem),
     post(`${system}[/region/{region}]/unregister`, 'shared-memory', regions.unregisterSystem),
     get(`${cuda}[/region/{region}]/status`, 'shared-memory', regions.cudaStatus),
-    post(`${cuda}/region/{region}/register`, 'shared-memory', regions.registerCuda),
+    post(`${cuda}[/region/{region}]/register`, 'shared-memory', regions.registerCuda),
     post(`${cuda}[/region/{region}]/unregister`, 'shared-memory', regions.unregisterCuda),
   ]
 }
