@@ -3,6 +3,7 @@
 
 import type { Caller } from '../access/caller.ts'
 import type { ErrorCode } from '../base/server-error.ts'
+import { unorderedMapOrder } from '../base/unordered-map-order.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import { shapeText, type Shape } from '../tensor/shape.ts'
 
@@ -257,7 +258,7 @@ const fitWords = {
       const missingText = missing.length === 0 ? ']' : `[${quoted(missing)}]`
       const expected = least === most ? `${most} inputs` : `number of inputs between ${least} and ${most}`
       return (
-        `${prefix}expected ${expected} but got ${given.length} inputs for model '${model}'. Got input(s) [${quoted(given)}], ` +
+        `${prefix}expected ${expected} but got ${given.length} inputs for model '${model}'. Got input(s) [${quoted(unorderedMapOrder(given))}], ` +
         `but missing required input(s) ${missingText}. Please provide all required input(s).`
       )
     },

@@ -95,7 +95,7 @@ function checkInputCount(request: InferenceRequest, signature: ModelSignature): 
   if (count >= least && count <= most) return
   // A model that calls another one can name so many inputs, and more of them than it has.
   for (let i = 1; i < Math.min(count, most + 1); i++) refuseEarlierOfTheName(request, i)
-  const given = request.inputs.map((tensor) => tensor.name).toReversed()
+  const given = request.inputs.map((tensor) => tensor.name)
   const missing = signature.inputs.filter((input) => !input.isOptional && !given.includes(input.name))
   throw worded('inputCount', {
     prefix: request.errorPrefix,

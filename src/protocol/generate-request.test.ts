@@ -67,6 +67,16 @@ test("keys inside 'parameters' count like those outside, and their errors say wh
   )
 })
 
+test("of a parameter beside 'parameters' and one inside, the later one counts", () => {
+  const bodies: [body: string, x: bigint][] = [
+    ['{"x":2,"parameters":{"x":1}}', 1n],
+    ['{"parameters":{"x":1},"x":2}', 2n],
+    ['{"x":1,"parameters":{"x":2},"x":3}', 1n],
+    ['{"parameters":{"x":1},"parameters":{"x":2}}', 1n],
+  ]
+  for (const [body, x] of bodies) assert.deepEqual([...read(body).parameters], [['x', x]], body)
+})
+
 test("a model with an input called 'parameters' cannot be asked this way", () => {
   const signature = signatureOf('m', 0, [['parameters', 'INT32', [1]]], [])
   refuses('{"parameters":1}', 'INVALID_ARG', "Keyword 'parameters' for nested schema also given as input tensor name", {

@@ -19,7 +19,7 @@ export type ParsedGenerate = {
 }
 
 /** A key and where its value starts. */
-type Member = { readonly name: string; readonly start: number }
+type Member = { readonly name: string; readonly start: number; readonly isRepeated: boolean }
 
 const nestedKey = 'parameters'
 const maxInt64 = 2n ** 63n - 1n
@@ -41,15 +41,21 @@ export function readGenerateRequest(
   return new GenerateReader(scanner, signature, limits).read(members)
 }
 
-/** Checks the object at the position to its end and notes its members. */
+/**
+ * Checks the object at the position to its end and notes its members. As in Triton a key that is there twice stands for
+ * its first value, at its last place.
+ */
 function scanMembers(scanner: JsonScanner, limits: RequestLimits): Member[] {
-  const members: Member[] = []
+  const members = new Map<string, Member>()
   for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
-    if (members.length === limits.maxParameters + limits.maxTensors) throw tooManyParameters(limits.maxParameters)
-    members.push({ name: scanner.stringValue(), start: scanner.position })
+    if (members.size === limits.maxParameters + limits.maxTensors) throw tooManyParameters(limits.maxParameters)
+    const name = scanner.stringValue()
+    const first = members.get(name)
+    members.delete(name)
+    members.set(name, { name, start: first?.start ?? scanner.position, isRepeated: first !== undefined })
     scanner.skipValue()
   }
-  return members
+  return [...members.values()]
 }
 
 class GenerateReader {
@@ -106,12 +112,12 @@ class GenerateReader {
     const spec = this.#signature.inputByName.get(member.name)
     this.#scanner.position = member.start
     if (spec === undefined) this.#readParameter(member.name)
-    else this.#readInput(spec)
+    else this.#readInput(spec, member.isRepeated)
   }
 
+  /** Of a parameter beside `parameters` and one of the same name inside, the later one counts. */
   #readParameter(name: string): void {
     const value = this.#scanner.readValue()
-    if (this.#parameters.has(name)) return
     if (
       typeof value !== 'bigint' &&
       typeof value !== 'string' &&
@@ -120,11 +126,14 @@ class GenerateReader {
     ) {
       throw invalidArgument(`parameter '${name}' has invalid type. It should be either 'int', 'bool', or 'string'.`)
     }
-    if (this.#parameters.size === this.#limits.maxParameters) throw tooManyParameters(this.#limits.maxParameters)
+    const isNew = !this.#parameters.has(name)
+    if (isNew && this.#parameters.size === this.#limits.maxParameters) {
+      throw tooManyParameters(this.#limits.maxParameters)
+    }
     this.#parameters.set(name, typeof value === 'bigint' && value > maxInt64 ? Number(value) : value)
   }
 
-  #readInput(spec: InputSpec): void {
+  #readInput(spec: InputSpec, isRepeated: boolean): void {
     const { name, dataType, dims } = spec
     const start = this.#scanner.position
     // Of nested arrays only the outer length counts.
@@ -136,7 +145,7 @@ class GenerateReader {
       )
     }
     const bytes = count === 0 ? noBytes : this.#readElements(spec, start, count)
-    if (this.#inputs.some((input) => input.name === name)) {
+    if (isRepeated || this.#inputs.some((input) => input.name === name)) {
       const id = this.#id === '' ? '<id_unknown>' : this.#id
       throw invalidArgument(`[request id: ${id}] input '${name}' already exists in request`)
     }
