@@ -2,7 +2,9 @@
 
 import type { ServerError } from '../base/server-error.ts'
 import { elementBytes, type DataType } from '../tensor/data-type.ts'
+import { worded } from '../model/worded-error.ts'
 import { ElementBuffer } from './element-buffer.ts'
+import { reportElements } from './element-report.ts'
 import { readFloats } from './json-float-reader.ts'
 import { readIntegers } from './json-integer-reader.ts'
 import { char, type JsonScanner } from './json-scanner.ts'
@@ -39,10 +41,7 @@ export function readTensorData(
     return { bytes: noBytes, error: strings }
   }
   const byteSize = count * elementBytes[dataType]
-  if (byteSize > maxBytes) {
-    scanner.skipValue()
-    return { bytes: noBytes, error: jsonInputTooLarge(name, byteSize, maxBytes) }
-  }
+  if (byteSize > maxBytes) return { bytes: noBytes, error: tooLarge(scanner, name, dataType, count, maxBytes) }
   // Every element but the last takes a digit and a comma, so the text up to the first `]` bounds the number of elements.
   const firstBracket = scanner.bytes.indexOf(char.rightBracket, start)
   const guess = Math.floor(((firstBracket < 0 ? start : Math.min(firstBracket, scanner.end)) - start) / 2) + 1
@@ -52,6 +51,19 @@ export function readTensorData(
   // An element is wrong: the whole array is scanned again for syntax errors.
   scanner.position = start
   return { bytes: noBytes, error: dataError(scanner, name, dataType, problem, count) }
+}
+
+/** A shape that says more than `data` has is that mistake, whatever its size: nothing needs the bytes it speaks of. */
+function tooLarge(
+  scanner: JsonScanner,
+  name: string,
+  dataType: DataType,
+  count: number,
+  maxBytes: number,
+): ServerError {
+  const { count: found } = reportElements(scanner, dataType)
+  if (found !== count) return worded('elementCount', { input: name, expected: count, found })
+  return jsonInputTooLarge(name, count * elementBytes[dataType], maxBytes)
 }
 
 function readElements(scanner: JsonScanner, dataType: DataType, buffer: ElementBuffer): DataProblem | null {

@@ -242,12 +242,7 @@ const wrong: [dataType: DataType, text: string, count: number, message: string][
   ['UINT8', '[-1]', 1, "Unable to parse 'data': attempt to access JSON non-unsigned-integer as unsigned-integer"],
   ['BOOL', '[1]', 1, "Unable to parse 'data': attempt to access JSON non-boolean as boolean"],
   ['BYTES', '[1]', 1, 'Unable to parse JSON bytes array: attempt to access JSON non-string as string'],
-  [
-    'INT64',
-    '[1,2]',
-    2 ** 24,
-    "JSON input 'X' has a byte_size (134217728 bytes) that exceeds the maximum allowed value of 67108864 bytes. Use --http-max-input-size to increase the limit.",
-  ],
+  ['INT64', '[1,2]', 2 ** 24, "Unable to parse 'data': Shape does not match true shape of 'data' field"],
 ]
 for (const [dataType, text, count, message] of wrong) {
   test(`${dataType} elements ${text} for a shape of ${count}: ${message.slice(0, 70)}`, () => {
@@ -257,3 +252,12 @@ for (const [dataType, text, count, message] of wrong) {
     assert.equal(scanner.position, scanner.end)
   })
 }
+
+test('elements that fit their shape and are larger than allowed are refused with the flag that allows more', () => {
+  const scanner = new JsonScanner(Buffer.from('[1,2,3]'))
+  assert.equal(
+    readTensorData(scanner, 'X', 'INT64', 3, 23).error?.message,
+    "JSON input 'X' has a byte_size (24 bytes) that exceeds the maximum allowed value of 23 bytes. Use --http-max-input-size to increase the limit.",
+  )
+  assert.equal(scanner.position, scanner.end)
+})
