@@ -2,6 +2,7 @@
 
 import { ServerError } from '../base/server-error.ts'
 import type { RegistryQuery } from '../model/registered-model.ts'
+import { queryOf } from './query-of.ts'
 
 const defaultLimit = 100
 const maxLimit = 1000
@@ -9,7 +10,7 @@ const historyLimit = 50
 
 /** `?tag=a&tag=b&owner=me&q=text&limit=100&after=name`. Throws INVALID_ARG. */
 export function readRegistryQuery(target: string): RegistryQuery {
-  const query = queryOf(target, ['tag', 'owner', 'q', 'limit', 'after'])
+  const query = knownQuery(target, ['tag', 'owner', 'q', 'limit', 'after'])
   return {
     tags: query.getAll('tag'),
     owner: query.get('owner'),
@@ -21,25 +22,20 @@ export function readRegistryQuery(target: string): RegistryQuery {
 
 /** `?limit=10`. Throws INVALID_ARG. */
 export const readHistoryLimit = (target: string): number =>
-  readLimit(queryOf(target, ['limit']), historyLimit, historyLimit)
+  readLimit(knownQuery(target, ['limit']), historyLimit, historyLimit)
 
 /** Whether the target has `?details` or `?details=true`. Throws INVALID_ARG for other values; ignores other keys. */
 export function readDetailsQuery(target: string): boolean {
   if (!target.includes('?')) return false
-  const value = searchOf(target).get('details')
+  const value = queryOf(target).get('details')
   if (value === null || value === 'false' || value === '0') return false
   if (value === '' || value === 'true' || value === '1') return true
   throw invalid(`query parameter 'details' must be true or false, got '${cut(value)}'`)
 }
 
-const searchOf = (target: string): URLSearchParams => {
-  const start = target.indexOf('?')
-  return new URLSearchParams(start < 0 ? '' : target.slice(start + 1))
-}
-
 /** Refuses unknown keys: without this a misspelt filter would return everything. */
-function queryOf(target: string, known: readonly string[]): URLSearchParams {
-  const query = searchOf(target)
+function knownQuery(target: string, known: readonly string[]): URLSearchParams {
+  const query = queryOf(target)
   for (const key of query.keys()) {
     if (!known.includes(key)) {
       throw invalid(`unknown query parameter '${cut(key)}', expected one of: ${known.join(', ')}`)

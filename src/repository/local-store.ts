@@ -3,7 +3,7 @@ import type { Dirent } from 'node:fs'
 import { join } from 'node:path'
 import { realPathInside } from '../base/safe-path.ts'
 import { ServerError } from '../base/server-error.ts'
-import { Turnstile } from './cloud/turnstile.ts'
+import { Turnstile } from '../base/turnstile.ts'
 import type { ContentIndex } from './content-index.ts'
 import type { ListOptions, RepositoryStore, StoreEntry, StoreEntryKind, StoreStat } from './repository-store.ts'
 

@@ -19,7 +19,7 @@ import type { ObjectStore, StoredObject } from '../../src/repository/cloud/objec
 import { ObjectTree } from '../../src/repository/cloud/object-tree.ts'
 import { relativePathProblem } from '../../src/repository/cloud/safe-name.ts'
 import { defaultRetry } from '../../src/repository/cloud/transient-retry.ts'
-import { Turnstile } from '../../src/repository/cloud/turnstile.ts'
+import { Turnstile } from '../../src/base/turnstile.ts'
 import { unpackArchive } from '../../src/repository/cloud/unpack-archive.ts'
 import { readInitialStates } from '../../src/repository/initial-states.ts'
 import { readLabels } from '../../src/repository/labels.ts'

@@ -10,6 +10,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
+import { queryOf } from '../../protocol/query-of.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
 import { costTable, type CostOptions, type CostPrices, type CostSource, type InstancePrice } from './cost-table.ts'
 import { modelSources, tenantSource, usesOf, type UseHistories } from './use-source.ts'
@@ -198,8 +199,6 @@ function timeOf(query: URLSearchParams, name: 'from' | 'to', otherwise: number):
   if (Number.isFinite(ms)) return ms
   throw wrong(`'${name}' must be a time, as 2026-01-31 or 2026-01-31T12:00:00Z, got '${text.slice(0, 60)}'`)
 }
-
-const queryOf = (target: string): URLSearchParams => new URLSearchParams(target.split('?').slice(1).join('?'))
 
 function answer(http: Parameters<RouteHandler>[0], make: () => object): void {
   try {

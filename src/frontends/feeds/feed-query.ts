@@ -1,12 +1,12 @@
 import { ServerError } from '../../base/server-error.ts'
+import { queryOf } from '../../protocol/query-of.ts'
 
 /** The longest value of a query parameter that feeds take. */
 const longestValue = 256
 
 /** The query of a target with only these parameters. Throws INVALID_ARG. */
 export function feedQuery(target: string, known: readonly string[]): (name: string) => string {
-  const mark = target.indexOf('?')
-  const query = new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1))
+  const query = queryOf(target)
   for (const [name, value] of query) {
     if (!known.includes(name)) {
       const names = known.length === 0 ? 'none' : known.join(', ')

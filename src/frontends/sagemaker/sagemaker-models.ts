@@ -7,6 +7,7 @@ import type { Caller } from '../../access/caller.ts'
 import { requireRight, visibleModels } from '../../access/require-right.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
 import { emptyResponse, jsonResponse, messageResponse } from '../../ports/http/error-response.ts'
@@ -50,7 +51,7 @@ export class SagemakerModels {
   readonly #log: Log
   readonly #loaded = new Map<string, LoadedModel>()
   /** Changes come one after the other, as behind Triton's lock. */
-  #queue: Promise<unknown> = Promise.resolve()
+  readonly #changes = new Turnstile(1)
 
   constructor(parts: SagemakerModelParts, root: string) {
     this.#parts = parts
@@ -91,8 +92,7 @@ export class SagemakerModels {
   #change(http: PortRequest, caller: Caller, act: (origin: ChangeOrigin) => Promise<HttpResponse>): void {
     const { engine } = this.#parts
     const origin = httpChangeOrigin(http, caller)
-    const change = this.#queue.then(() => act(origin))
-    this.#queue = change.catch(() => undefined)
+    const change = this.#changes.pass(() => act(origin))
     change.then(
       (answer) => http.respond(answer),
       (reason: unknown) => {

@@ -6,7 +6,16 @@ import type { Engine } from '../../engine/engine.ts'
 import { emptyResponse, errorResponse, messageResponse } from '../../ports/http/error-response.ts'
 import { JsonHeaderSizeRequest } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { everyOtherPath, forAll, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import {
+  anyMethod,
+  everyOtherPath,
+  forAll,
+  get,
+  large,
+  post,
+  type Route,
+  type RouteHandler,
+} from '../../ports/http/route.ts'
 import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
 import { SagemakerModels, targetModelHeader, type SagemakerModelParts } from './sagemaker-models.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
@@ -55,8 +64,6 @@ export function sagemakerRoutes(parts: SagemakerParts, settings: SagemakerSettin
     { ...get(everyOtherPath, 'metadata', unknownPath(engine)), methods: anyMethod },
   ]
 }
-
-const anyMethod = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
 
 /** As in Triton, an unknown path is a 400. */
 const unknownPath =

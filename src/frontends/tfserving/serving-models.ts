@@ -3,6 +3,7 @@
 
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
@@ -55,7 +56,7 @@ export class ServingModels {
   readonly #labels = new Map<string, ReadonlyMap<string, string>>()
   /** The models of the configuration: a new one replaces them. */
   readonly #entries = new Map<string, ServingEntry>()
-  #queue: Promise<unknown> = Promise.resolve()
+  readonly #changes = new Turnstile(1)
 
   constructor(parts: ServingModelParts) {
     this.#parts = parts
@@ -168,9 +169,7 @@ export class ServingModels {
 
   /** Serves these models and no others of an earlier configuration. Throws when one of them cannot be loaded. */
   reload(entries: readonly ServingEntry[], origin: ChangeOrigin): Promise<void> {
-    const change = this.#queue.then(() => this.#reload(entries, origin))
-    this.#queue = change.catch(() => undefined)
-    return change
+    return this.#changes.pass(() => this.#reload(entries, origin))
   }
 
   requireReload(): void {

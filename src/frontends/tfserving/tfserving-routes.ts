@@ -5,7 +5,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { jsonResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { anyMethod, everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
 import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import { RestEndpoints, tfErrorResponse, type RestParts, type TfMethod } from './rest-exchange.ts'
@@ -45,13 +45,11 @@ export function tfservingRoutes(parts: RestParts, options: HttpOptions): Route[]
   return [...answers, ...shows]
 }
 
-const verbs = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
-
 /** The routes of the port of its own: TensorFlow Serving lists no models, and has one answer to every other path and verb. */
 export const tfservingOwnRoutes = (routes: readonly Route[]): Route[] => [
-  ...routes.map((route) => ({ ...route, methods: verbs, ignoresCase: true, handle: strict(route) })),
+  ...routes.map((route) => ({ ...route, methods: anyMethod, ignoresCase: true, handle: strict(route) })),
   get('/v1/models', 'metadata', (http) => http.respond(refusal('Missing model name in request.'))),
-  { ...get(everyOtherPath, 'metadata', refuseMalformed), methods: verbs },
+  { ...get(everyOtherPath, 'metadata', refuseMalformed), methods: anyMethod },
 ]
 
 /** `/V1/Models/m:predict` is taken as well, and `:PREDICT` is not. */

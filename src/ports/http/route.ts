@@ -9,6 +9,8 @@ export type RouteHandler = (request: PortRequest, modelName: string, modelVersio
 /** The path of the route that takes all paths without a route of their own. */
 export const everyOtherPath = '*'
 
+export const anyMethod: readonly string[] = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
+
 /** One path of a front end and its handler. */
 export type Route = {
   /**

@@ -2,6 +2,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import { readFormFields } from '../form-fields.ts'
+import { queryOf } from '../query-of.ts'
 
 type Upload = {
   /** '' where the client does not say. */
@@ -22,8 +23,7 @@ const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID
 
 /** A field `model` or `top_k` of a form, or of the query, is no upload. Throws INVALID_ARG. */
 export function readUploadRequest(body: Buffer, contentType: string, target: string): UploadRequest {
-  const start = target.indexOf('?')
-  const query = new URLSearchParams(start < 0 ? '' : target.slice(start + 1))
+  const query = queryOf(target)
   let model = query.get('model') ?? ''
   let topK = query.get('top_k') ?? ''
   // curl calls every body urlencoded that it is not told about.

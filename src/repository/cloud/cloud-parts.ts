@@ -17,7 +17,7 @@ import { ObjectTree, type TreeDependencies } from './object-tree.ts'
 import type { RemoteTree } from './remote-tree.ts'
 import { openS3 } from './s3-object-store.ts'
 import { defaultRetry } from './transient-retry.ts'
-import { Turnstile } from './turnstile.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 
 export type CloudOptions = {
   /** As they were named, secrets and all; the store itself knows them by `withoutSecrets`. */

@@ -10,7 +10,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { BlobCache } from './blob-cache.ts'
 import { DownloadLog } from './download-log.ts'
 import type { DownloadProgress, RemoteFile, RemoteTree } from './remote-tree.ts'
-import type { Turnstile } from './turnstile.ts'
+import type { Turnstile } from '../../base/turnstile.ts'
 
 export type ModelView = {
   /** `<view>/<n>`; the model is the folder of its name in it. */

@@ -10,7 +10,7 @@ import { BlobCache } from './blob-cache.ts'
 import { ModelViews } from './model-views.ts'
 import type { ObjectStore, StoredObject } from './object-store.ts'
 import { ObjectTree } from './object-tree.ts'
-import { Turnstile } from './turnstile.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 
 let directory = ''
 let cache: BlobCache
