@@ -18,11 +18,10 @@ import { TorchArchives } from './repository/torchserve/torch-archives.ts'
 import { HostMetrics } from './telemetry/host-metrics.ts'
 import type { HttpDependencies } from './http-front-ends.ts'
 
-/** More files than any archive of a model has. */
-const mostArchiveEntries = 100_000
-const longestDownloadMs = 3_600_000
 /** How often CPU and memory of the machine are read for the metrics page. */
 const hostIntervalMs = 10_000
+
+type RoutePieces = Omit<TorchserveParts, 'models' | 'counts'>
 
 /** The models that the command line names are loaded when this resolves. */
 export async function openTorchserve(
@@ -30,39 +29,28 @@ export async function openTorchserve(
   options: TorchserveOptions,
   python: string,
 ): Promise<{
-  readonly routes: Readonly<Record<'inference' | 'management' | 'metrics', (parts: RoutePieces) => Route[]>>
+  readonly routes: Readonly<Record<'inference' | 'management' | 'metrics', (pieces: RoutePieces) => Route[]>>
   readonly grpc: Readonly<Record<'inference' | 'management', () => GrpcFrontEnd>>
   readonly close: () => Promise<void>
 }> {
-  const archives = new TorchArchives({
-    modelStore: options.modelStore,
-    allowedUrls: options.allowedUrls,
-    limits: { maxEntries: mostArchiveEntries, maxUnpackedBytes: options.maxUnpackedBytes },
-    maxArchiveBytes: options.maxArchiveBytes,
-    downloadTimeoutMs: longestDownloadMs,
-    defaults: {
-      workers: options.defaultWorkers,
-      jobQueueSize: options.jobQueueSize,
-      decodesInput: options.decodesInput,
-      serviceEnvelope: options.serviceEnvelope,
-      responseTimeoutSecs: options.responseTimeoutSecs,
-    },
-    requirementsPython: options.installsRequirements ? python : '',
-  })
+  const { jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs } = options
+  const defaults = { workers: options.defaultWorkers, jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs }
+  const archives = new TorchArchives(options, defaults, options.installsRequirements ? python : '')
   const models = new TorchserveModels({ ...dependencies, folders: dependencies.mapped as MappedFolders, archives })
-  const wanted = await startModels(options, archives)
-  await models.registerAtStart(wanted.map(({ name, url }) => ({ url, name, given: {} })))
+  // `all` stands for every archive of the store.
+  const isAll = options.models.some(({ url }) => url === 'all')
+  const wanted = isAll ? (await archives.stored()).map((url) => ({ name: '', url })) : options.models
+  await models.registerAtStart(wanted.map((one) => ({ ...one, given: {} })))
   const host = new HostMetrics(dependencies.clock, hostIntervalMs)
   await host.start()
-  const counts = new TorchserveCounts(host)
+  const own = { models, counts: new TorchserveCounts(host) }
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
-  const called = { ...dependencies, sharedMemory, models, counts }
-  const all = (pieces: RoutePieces): TorchserveParts => ({ ...pieces, models, counts })
+  const called = { ...dependencies, sharedMemory, ...own }
   return {
     routes: {
-      inference: (pieces) => inferenceRoutes(all(pieces)),
-      management: (pieces) => managementRoutes(all(pieces), options),
-      metrics: (pieces) => torchserveMetricsRoutes(all(pieces)),
+      inference: (pieces) => inferenceRoutes({ ...pieces, ...own }),
+      management: (pieces) => managementRoutes({ ...pieces, ...own }, options),
+      metrics: (pieces) => torchserveMetricsRoutes({ ...pieces, ...own }),
     },
     grpc: {
       inference: () => torchserveInferenceGrpc(called),
@@ -73,15 +61,4 @@ export async function openTorchserve(
       await archives.close()
     },
   }
-}
-
-type RoutePieces = Omit<TorchserveParts, 'models' | 'counts'>
-
-/** `all` stands for every archive of the store. */
-async function startModels(
-  { models }: TorchserveOptions,
-  archives: TorchArchives,
-): Promise<readonly { readonly name: string; readonly url: string }[]> {
-  if (!models.some(({ url }) => url === 'all')) return models
-  return (await archives.stored()).map((url) => ({ name: '', url }))
 }

@@ -3,10 +3,8 @@
 import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { messageOf, ServerError } from '../base/server-error.ts'
-import { writeTorchSettings } from '../repository/torchserve/torch-archives.ts'
-import { installRequirements } from '../repository/torchserve/install-requirements.ts'
-import { unpackTorchArchive } from '../repository/torchserve/torch-archive.ts'
-import { servingOf, torchConfigText } from '../repository/torchserve/torch-config-text.ts'
+import { mostArchiveEntries, prepareTorchArchive } from '../repository/torchserve/torch-archive.ts'
+import { torchConfigText } from '../repository/torchserve/torch-config-text.ts'
 import type { CommandIo } from './command-io.ts'
 
 const usage = `Usage: galatea import <archive.mar…> --model-repository <folder> [options]
@@ -20,8 +18,7 @@ that is there already gets one more version. Nothing of the archive is run.
   --help
 `
 
-const limits = { maxEntries: 100_000, maxUnpackedBytes: 64 * 1024 ** 3 }
-const longestInstallMs = 600_000
+const limits = { maxEntries: mostArchiveEntries, maxUnpackedBytes: 64 * 1024 ** 3 }
 
 type ImportArguments = {
   readonly archives: readonly string[]
@@ -79,13 +76,9 @@ async function importArchive(file: string, { repository, name: wanted, python }:
   try {
     const unpacked = path.join(staging, 'unpacked')
     await mkdir(unpacked)
-    const archive = await unpackTorchArchive(file, unpacked, limits)
-    if (python !== '' && archive.requirementsFile !== '') {
-      await installRequirements(python, unpacked, archive.requirementsFile, longestInstallMs)
-    }
+    const settings = { limits, python, given: {}, defaults: {} }
+    const { archive, serving } = await prepareTorchArchive(file, unpacked, settings)
     const name = wanted === '' ? archive.name : wanted
-    const serving = servingOf(archive, {}, {})
-    await writeTorchSettings(unpacked, archive, serving)
     const folder = path.join(repository, name)
     const known = await readdir(folder).catch(() => null)
     const number = Math.max(0, ...(known ?? []).filter((entry) => /^[1-9]\d*$/.test(entry)).map(Number)) + 1

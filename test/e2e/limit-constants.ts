@@ -155,7 +155,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'entries and list of a TorchServe archive': [
     'repository/cloud/unpack-zip.ts mostListBytes',
-    'torchserve-ports.ts mostArchiveEntries',
+    'repository/torchserve/torch-archive.ts mostArchiveEntries',
   ],
   'bytes of a TorchServe archive': [
     'repository/cloud/unpack-archive.ts mostBytesAroundEntry',
@@ -259,9 +259,8 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'characters of a query parameter of a feed': ['frontends/feeds/feed-query.ts longestValue'],
   'unread events of one `generate_stream`': [
-    'frontends/generate/generate-endpoints.ts mostUnreadBytes',
+    'ports/http/http-exchange.ts mostUnreadBytes',
     'frontends/openai/generation-call.ts mostUnreadBytes',
-    'frontends/torchserve/prediction-endpoint.ts mostUnreadBytes',
     'frontends/torchserve/torchserve-grpc.ts mostUnreadBytes',
     'exchange/inference-exchange.ts mostBehindBytes',
   ],
@@ -461,10 +460,9 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'frontends/sagemaker/sagemaker-models.ts mostConfigBytes',
     'serving-tls.ts mostFileBytes',
     'cli/torchserve.ts mostPropertyBytes',
-    'cli/import-archive.ts longestInstallMs',
-    'repository/torchserve/torch-archives.ts longestInstallMs',
+    'repository/torchserve/torch-archive.ts longestInstallMs',
     'repository/torchserve/torch-archive.ts mostSourceBytes',
-    'torchserve-ports.ts longestDownloadMs',
+    'repository/torchserve/torch-archives.ts longestDownloadMs',
     'repository/registry-reader.ts maxRecords',
     'base/plan-reader.ts longestDays',
     'base/plan-reader.ts maxProblems',

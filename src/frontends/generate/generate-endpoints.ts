@@ -31,9 +31,6 @@ import type { RequestLimits } from '../../protocol/request-limits.ts'
 import { HttpResponse, jsonType, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { endpointLoadMetrics, type LoadMetricSource } from './endpoint-load-metrics.ts'
 
-/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
-const mostUnreadBytes = 16 * 1024 * 1024
-
 /** As in Triton, an error as the first answer is a 400, also for other error codes. */
 const firstErrorStatus = 400
 
@@ -185,8 +182,6 @@ class GenerateOnce extends GenerateExchange {
 class GenerateStream extends GenerateExchange {
   protected readonly writer = 'generateEvent'
   #stream: ResponseStream | null = null
-  /** The client has not read what it was sent. */
-  #isFull = false
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
     this.#add(response.isFlagOnly ? null : this.bodyOf(response), 200, isFinal)
@@ -205,27 +200,8 @@ class GenerateStream extends GenerateExchange {
 
   #add(event: Buffer | null, status: number, isFinal: boolean, headers: readonly string[] = noHeaders): void {
     this.#stream ??= this.openStream(status, eventStreamType, headers)
-    if (event !== null) this.#writeEvent(this.#stream, event)
+    if (event !== null) this.sendPiece(this.#stream, event)
     if (isFinal) this.#stream.end()
-  }
-
-  #writeEvent(stream: ResponseStream, event: Buffer): void {
-    if (stream.unreadBytes > mostUnreadBytes) {
-      this.cancel()
-      this.overrun(stream.unreadBytes)
-      return
-    }
-    if (stream.write(event) || this.#isFull) return
-    this.#isFull = true
-    stream.onDrain = () => {
-      this.#isFull = false
-      this.setPaused(false)
-    }
-    this.setPaused(true)
-  }
-
-  protected override caughtUp(): void {
-    if (!this.#isFull) super.caughtUp()
   }
 
   protected override overrun(unreadBytes: number): void {

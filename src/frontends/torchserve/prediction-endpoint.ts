@@ -13,31 +13,26 @@ import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { torchAnswer, torchTensors } from '../../protocol/torchserve/torch-request.ts'
 import { HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
-import { answerError, torchserveError, torchserveHeaders } from './torchserve-answers.ts'
+import { answerError, torchserveHeaders } from './torchserve-answers.ts'
 import type { TorchserveCounts } from './torchserve-counts.ts'
 
 export type PredictionParts = ExchangeParts & { readonly log: Log; readonly counts: TorchserveCounts }
 
-/** What the path of the request says beside the model. */
-type PredictionCall = {
-  /** Headers that the handler sees beside those of the client. */
-  readonly extraHeaders: readonly (readonly [string, string])[]
-}
-
-/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
-const mostUnreadBytes = 16 * 1024 * 1024
+/** Names and values. */
+export type HeaderPairs = readonly (readonly [string, string])[]
 
 const texts = new WeakMap<readonly string[], { readonly path: string; readonly text: string }>()
 
 export class PredictionExchange extends HttpExchange {
-  readonly #call: PredictionCall
+  /** Headers that the handler sees beside those of the client. */
+  readonly #extraHeaders: HeaderPairs
   readonly #counts: TorchserveCounts
   readonly #id = randomUUID()
   #stream: ResponseStream | null = null
 
-  constructor(parts: PredictionParts, http: PortRequest, caller: Caller, call: PredictionCall) {
+  constructor(parts: PredictionParts, http: PortRequest, caller: Caller, extraHeaders: HeaderPairs) {
     super(parts, http, caller, true)
-    this.#call = call
+    this.#extraHeaders = extraHeaders
     this.#counts = parts.counts
   }
 
@@ -60,29 +55,28 @@ export class PredictionExchange extends HttpExchange {
   /** A client that repeats its head has the same headers, the same object, in each request. */
   #headersText(): string {
     const { headers } = this.http
-    const { extraHeaders } = this.#call
-    const path = extraHeaders.join()
+    const path = this.#extraHeaders.join()
     const last = texts.get(headers)
     if (last?.path === path) return last.text
-    const text = JSON.stringify(Object.fromEntries([...pairs(headers), ...extraHeaders]))
+    const pairs: (readonly [string, string])[] = []
+    for (let i = 0; i < headers.length; i += 2) pairs.push([headers[i] as string, headers[i + 1] as string])
+    const text = JSON.stringify(Object.fromEntries([...pairs, ...this.#extraHeaders]))
     texts.set(headers, { path, text })
     return text
   }
 
   protected override refused(error: ServerError): void {
-    this.#answerError(this.http, error)
+    this.#counts.answered(answerError(this.http, error))
   }
 
   protected override fail(error: ServerError): void {
-    if (this.#stream === null) this.#answerError(this.answering, error)
+    if (this.#stream === null) this.#counts.answered(answerError(this.answering, error))
     // The client has read a part of the answer: only a broken connection tells it that this was not all.
     else this.#stream.abort()
   }
 
-  #answerError(http: PortRequest, error: ServerError): void {
-    const told = torchserveError(error)
-    this.#counts.answered(told.status)
-    answerError(http, told, error)
+  protected override overrun(): void {
+    this.#stream?.abort()
   }
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
@@ -92,48 +86,32 @@ export class PredictionExchange extends HttpExchange {
 
   #writeOnce(response: InferenceResponse): void {
     const { head, body } = torchAnswer(response)
-    const { status, contentType, headers } = head
+    const { status, contentType } = head
     this.#counts.answered(status)
-    const options = {
-      headers: [...headers, ...torchserveHeaders(this.#id)],
-      release: () => response.release(),
-      closesConnection: status >= 400,
-    }
+    const headers = [...head.headers, ...torchserveHeaders(this.#id)]
+    const options = { headers, release: () => response.release(), closesConnection: status >= 400 }
     this.answering.respond(new HttpResponse(status, contentType, [body], options))
   }
 
   #writePiece(response: InferenceResponse, isFinal: boolean): void {
     if (!response.isFlagOnly) {
       const { head, body } = torchAnswer(response)
-      const { status, contentType, headers } = head
-      if (this.#stream === null) {
-        this.#counts.answered(status)
-        const all = [...headers, ...(isFinal ? [] : ['ts_stream_next', 'true']), ...torchserveHeaders(this.#id)]
-        this.#stream = this.answering.stream(new HttpResponse(status, contentType, [], { headers: all }))
-      }
-      this.#send(this.#stream, Buffer.from(body))
+      const { status, contentType } = head
+      this.#stream ??= this.#open(status, contentType, [
+        ...head.headers,
+        ...(isFinal ? [] : ['ts_stream_next', 'true']),
+      ])
+      if (body.length > 0) this.sendPiece(this.#stream, Buffer.from(body))
     }
     response.release()
-    if (isFinal) {
-      this.#stream ??= this.answering.stream(new HttpResponse(200, '', [], { headers: torchserveHeaders(this.#id) }))
-      this.#stream.end()
-    }
+    if (!isFinal) return
+    this.#stream ??= this.#open(200, '', [])
+    this.#stream.end()
   }
 
-  #send(stream: ResponseStream, piece: Buffer): void {
-    if (piece.length === 0) return
-    if (stream.unreadBytes > mostUnreadBytes) {
-      this.cancel()
-      stream.abort()
-    } else if (!stream.write(piece)) {
-      this.setPaused(true)
-      stream.onDrain = () => this.setPaused(false)
-    }
+  #open(status: number, contentType: string, own: readonly string[]): ResponseStream {
+    this.#counts.answered(status)
+    const headers = [...own, ...torchserveHeaders(this.#id)]
+    return this.answering.stream(new HttpResponse(status, contentType, [], { headers }))
   }
-}
-
-function pairs(headers: readonly string[]): [string, string][] {
-  const all: [string, string][] = []
-  for (let i = 0; i < headers.length; i += 2) all.push([headers[i] as string, headers[i + 1] as string])
-  return all
 }

@@ -1,7 +1,7 @@
 // Answers in the form of TorchServe: JSON with two spaces, headers against caches, errors as {code, type, message}.
 
 import { randomUUID } from 'node:crypto'
-import type { ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import { retryHeaders } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
@@ -14,88 +14,68 @@ export class TorchserveError extends Error {
   constructor(status: number, type: string, message: string) {
     super(message)
     this.status = status
-    this.type = type
+    this.type = `${type}Exception`
   }
 }
 
+export const badRequest = (text: string): TorchserveError => new TorchserveError(400, 'BadRequest', text)
 export const modelNotFound = (name: string): TorchserveError =>
-  new TorchserveError(404, 'ModelNotFoundException', `Model not found: ${name}`)
+  new TorchserveError(404, 'ModelNotFound', `Model not found: ${name}`)
 export const versionNotFound = (name: string, version: string): TorchserveError =>
-  new TorchserveError(
-    404,
-    'ModelVersionNotFoundException',
-    `Model version: ${version} does not exist for model: ${name}`,
-  )
-export const badRequest = (message: string): TorchserveError => new TorchserveError(400, 'BadRequestException', message)
-export const noWorker = (name: string): TorchserveError =>
-  new TorchserveError(
-    503,
-    'ServiceUnavailableException',
-    `Model "${name}" has no worker to serve inference request. Please use scale workers API to add workers. ` +
-      'If this is a sequence inference, please check if it is closed, or expired; or exceeds maxSequenceJobQueueSize',
-  )
+  new TorchserveError(404, 'ModelVersionNotFound', `Model version: ${version} does not exist for model: ${name}`)
+const lookUp = 'please refer to API document.'
 export const unknownResource = (): TorchserveError =>
-  new TorchserveError(
-    404,
-    'ResourceNotFoundException',
-    'Requested resource is not found, please refer to API document.',
-  )
+  new TorchserveError(404, 'ResourceNotFound', `Requested resource is not found, ${lookUp}`)
 export const wrongMethod = (): TorchserveError =>
-  new TorchserveError(
-    405,
-    'MethodNotAllowedException',
-    'Requested method is not allowed, please refer to API document.',
-  )
-
-const kinds: Readonly<Record<ServerError['code'], readonly [status: number, type: string]>> = {
-  NOT_FOUND: [404, 'ModelNotFoundException'],
-  INVALID_ARG: [400, 'BadRequestException'],
-  UNAVAILABLE: [503, 'ServiceUnavailableException'],
-  UNSUPPORTED: [405, 'MethodNotAllowedException'],
-  ALREADY_EXISTS: [409, 'ConflictStatusException'],
-  CANCELLED: [408, 'RequestTimeoutException'],
-  FORBIDDEN: [403, 'ForbiddenException'],
-  EXHAUSTED: [429, 'ServiceUnavailableException'],
-  INTERNAL: [500, 'InternalServerException'],
-  UNKNOWN: [500, 'InternalServerException'],
+  new TorchserveError(405, 'MethodNotAllowed', `Requested method is not allowed, ${lookUp}`)
+export const noWorker = (name: string): TorchserveError => {
+  const text = `Model "${name}" has no worker to serve inference request. Please use scale workers API to add workers.`
+  const sequence = 'please check if it is closed, or expired; or exceeds maxSequenceJobQueueSize'
+  return new TorchserveError(503, 'ServiceUnavailable', `${text} If this is a sequence inference, ${sequence}`)
 }
 
-/** The status of a failure that the handler caused stands at the end of its text. */
-export function torchserveError(error: ServerError): TorchserveError {
-  const handler = /^(.*) \(status (\d{3})\)$/s.exec(error.message)
-  if (handler !== null) return new TorchserveError(Number(handler[2]), 'InternalServerException', handler[1] ?? '')
-  const [status, type] = kinds[error.code]
-  return new TorchserveError(status, type, error.message)
+const kinds: Readonly<Record<ServerError['code'], readonly [status: number, type: string]>> = {
+  NOT_FOUND: [404, 'ModelNotFound'],
+  INVALID_ARG: [400, 'BadRequest'],
+  UNAVAILABLE: [503, 'ServiceUnavailable'],
+  UNSUPPORTED: [405, 'MethodNotAllowed'],
+  ALREADY_EXISTS: [409, 'ConflictStatus'],
+  CANCELLED: [408, 'RequestTimeout'],
+  FORBIDDEN: [403, 'Forbidden'],
+  EXHAUSTED: [429, 'ServiceUnavailable'],
+  INTERNAL: [500, 'InternalServer'],
+  UNKNOWN: [500, 'InternalServer'],
+}
+
+/** What a client is told. The status of a failure that the handler caused stands at the end of its text. */
+export function torchserveError(reason: unknown): TorchserveError {
+  if (reason instanceof TorchserveError) return reason
+  const { code, message } = ServerError.from(reason)
+  const handler = /^(.*) \(status (\d{3})\)$/s.exec(message)
+  if (handler !== null) return new TorchserveError(Number(handler[2]), 'InternalServer', handler[1] ?? '')
+  return new TorchserveError(...kinds[code], message)
 }
 
 const noCache = [
-  'Pragma',
-  'no-cache',
-  'Cache-Control',
-  'no-cache; no-store, must-revalidate, private',
-  'Expires',
-  'Thu, 01 Jan 1970 00:00:00 UTC',
-]
+  ['Pragma', 'no-cache'],
+  ['Cache-Control', 'no-cache; no-store, must-revalidate, private'],
+  ['Expires', 'Thu, 01 Jan 1970 00:00:00 UTC'],
+].flat()
 
 export const torchserveHeaders = (requestId = randomUUID()): string[] => ['x-request-id', requestId, ...noCache]
 
-const torchserveJson = (value: unknown): Buffer => Buffer.from(`${JSON.stringify(value, null, 2)}\n`)
+export const prettyJson = (value: unknown): string => JSON.stringify(value, null, 2)
 
-export function answerJson(http: PortRequest, value: unknown, status = 200): void {
-  http.respond(new HttpResponse(status, jsonType, [torchserveJson(value)], { headers: torchserveHeaders() }))
+export function answerJson(http: PortRequest, value: unknown, status = 200, cause: unknown = null): void {
+  const retry = cause instanceof ServerError ? retryHeaders(cause) : []
+  // As in TorchServe an error ends the connection.
+  const options = { headers: [...torchserveHeaders(), ...retry], closesConnection: cause !== null }
+  http.respond(new HttpResponse(status, jsonType, [Buffer.from(`${prettyJson(value)}\n`)], options))
 }
 
-export const answerStatus = (http: PortRequest, text: string, status = 200): void =>
-  answerJson(http, { status: text }, status)
-
-/** As in TorchServe an error ends the connection. */
-export function answerError(http: PortRequest, error: TorchserveError, cause: ServerError | null = null): void {
-  const { status, type, message } = error
-  const headers = [...torchserveHeaders(), ...(cause === null ? [] : retryHeaders(cause))]
-  http.respond(
-    new HttpResponse(status, jsonType, [torchserveJson({ code: status, type, message })], {
-      headers,
-      closesConnection: true,
-    }),
-  )
+/** Returns the status. */
+export function answerError(http: PortRequest, reason: unknown): number {
+  const { status, type, message } = torchserveError(reason)
+  answerJson(http, { code: status, type, message }, status, reason)
+  return status
 }

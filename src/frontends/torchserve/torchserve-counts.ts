@@ -1,6 +1,9 @@
+// TorchServe's metrics page, under its names.
+
 import { statfsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import type { Engine } from '../../engine/engine.ts'
+import type { TorchserveModels } from './torchserve-models.ts'
 
 /** The machine, read at intervals. */
 type Host = {
@@ -11,16 +14,14 @@ type Host = {
 /** What a page shows beside the counts. */
 type Page = {
   readonly engine: Engine
+  readonly models: TorchserveModels
   /** Only these families; empty: all. */
   readonly names: ReadonlySet<string>
-  /** As TorchServe names a version of the Engine. */
-  readonly versionOf: (model: string, version: string) => string
-  /** How long the workers of each version took to start. */
-  readonly loadTimes: readonly (readonly [worker: string, ms: number])[]
   /** Which models the reader may see; null: all. */
   readonly isVisible: ((model: string) => boolean) | null
 }
 
+type Stats = ReturnType<Engine['statistics']>[number]
 type Total = { readonly count: number; readonly ns: number | bigint }
 type Mean = { readonly count: number; readonly ns: number; readonly ms: number }
 type Row = readonly [labels: string, value: number]
@@ -29,7 +30,6 @@ type Family = readonly [name: string, kind: 'counter' | 'gauge', unit: string, r
 const mebi = 1024 ** 2
 const gibi = 1024 ** 3
 
-/** What TorchServe's metrics page shows, under its names. */
 export class TorchserveCounts {
   readonly #host: Host
   readonly #byClass = new Map<number, number>()
@@ -45,8 +45,7 @@ export class TorchserveCounts {
   }
 
   text(page: Page): string {
-    const families = [...this.#hostFamilies(), ...this.#modelFamilies(page)]
-    const lines = families
+    const lines = [...this.#hostFamilies(), ...this.#modelFamilies(page)]
       .filter(([name]) => page.names.size === 0 || page.names.has(name))
       .flatMap(([name, kind, unit, rows]) => [
         `# HELP ${name} Torchserve prometheus ${kind} metric with unit: ${unit}`,
@@ -58,25 +57,25 @@ export class TorchserveCounts {
 
   #hostFamilies(): Family[] {
     const { cpuUtilization, memory } = this.#host
+    const { totalBytes, usedBytes } = memory
     const { bsize, blocks, bavail, bfree } = statfsSync('/')
-    const free = memory.totalBytes - memory.usedBytes
-    const ofHost = (value: number): Row[] => [[hostLabels, value]]
+    const usedBlocks = blocks - bfree
     const share = (part: number, whole: number): Row[] => ofHost(whole === 0 ? 0 : (part / whole) * 100)
     return [
       ...[2, 4, 5].map((kind): Family => {
         return [`Requests${kind}XX`, 'counter', 'Count', ofHost(this.#byClass.get(kind) ?? 0)]
       }),
       ['CPUUtilization', 'gauge', 'Percent', ofHost(cpuUtilization * 100)],
-      ['MemoryUsed', 'gauge', 'Megabytes', ofHost(memory.usedBytes / mebi)],
-      ['MemoryAvailable', 'gauge', 'Megabytes', ofHost(free / mebi)],
-      ['MemoryUtilization', 'gauge', 'Percent', share(memory.usedBytes, memory.totalBytes)],
-      ['DiskUsage', 'gauge', 'Gigabytes', ofHost(((blocks - bfree) * bsize) / gibi)],
+      ['MemoryUsed', 'gauge', 'Megabytes', ofHost(usedBytes / mebi)],
+      ['MemoryAvailable', 'gauge', 'Megabytes', ofHost((totalBytes - usedBytes) / mebi)],
+      ['MemoryUtilization', 'gauge', 'Percent', share(usedBytes, totalBytes)],
+      ['DiskUsage', 'gauge', 'Gigabytes', ofHost((usedBlocks * bsize) / gibi)],
       ['DiskAvailable', 'gauge', 'Gigabytes', ofHost((bavail * bsize) / gibi)],
-      ['DiskUtilization', 'gauge', 'Percent', share(blocks - bfree, blocks - bfree + bavail)],
+      ['DiskUtilization', 'gauge', 'Percent', share(usedBlocks, usedBlocks + bavail)],
     ]
   }
 
-  #modelFamilies({ engine, versionOf, loadTimes, isVisible }: Page): Family[] {
+  #modelFamilies({ engine, models, isVisible }: Page): Family[] {
     const shown = engine.statistics('', '').filter(({ name }) => isVisible === null || isVisible(name))
     const means = new Map<string, Mean>()
     const recent = (key: string, total: Total): number => {
@@ -84,9 +83,10 @@ export class TorchserveCounts {
       means.set(key, mean)
       return mean.ms
     }
-    const rows = (value: (one: (typeof shown)[number]) => number): Row[] =>
+    const counted = (value: (one: Stats) => number): Row[] =>
       shown.map((one) => {
-        const labels = { model_name: one.name, model_version: versionOf(one.name, one.version), hostname: hostname() }
+        const { name, version } = one
+        const labels = { model_name: name, model_version: models.versionName(name, version), hostname: hostname() }
         return [labelsOf(labels), value(one)]
       })
     // TorchServe shows the last request. Here it is the mean of all since the page was shown last.
@@ -95,24 +95,25 @@ export class TorchserveCounts {
         const ms = recent([family, name, version].join('\n'), inferenceStats.computeInfer)
         return [labelsOf({ ModelName: name, Level: 'Model', Hostname: hostname() }), ms]
       })
-    const all = (family: string, parts: (one: (typeof shown)[number]['inferenceStats']) => readonly Total[]): Row[] => {
-      const count = shown.reduce((sum, one) => sum + one.inferenceStats.success.count, 0)
-      const ns = shown.flatMap((one) => parts(one.inferenceStats)).reduce((sum, part) => sum + Number(part.ns), 0)
-      return [[hostLabels, recent(family, { count, ns })]]
+    const all = (family: string, ...parts: ('queue' | 'computeInput' | 'computeOutput')[]): Row[] => {
+      const count = shown.reduce((sum, { inferenceStats }) => sum + inferenceStats.success.count, 0)
+      const totals = shown.flatMap(({ inferenceStats }) => parts.map((part) => Number(inferenceStats[part].ns)))
+      return ofHost(recent(family, { count, ns: totals.reduce((sum, ns) => sum + ns, 0) }))
     }
     const us = ({ ns }: Total): number => Number(ns) / 1000
-    const loads = loadTimes.map(([worker, ms]): Row => [`${labelsOf({ WorkerName: worker })}${hostLabels}`, ms])
+    const started = isVisible === null ? models.loadTimes() : []
+    const loads = started.map(([worker, ms]): Row => [labelsOf({ WorkerName: worker, ...host }), ms])
     const families: Family[] = [
-      ['ts_inference_requests_total', 'counter', 'Count', rows((one) => one.inferenceCount)],
-      ['ts_inference_latency_microseconds', 'counter', 'Microseconds', rows((one) => us(one.inferenceStats.success))],
-      ['ts_queue_latency_microseconds', 'counter', 'Microseconds', rows((one) => us(one.inferenceStats.queue))],
-      ['QueueTime', 'gauge', 'Milliseconds', all('QueueTime', ({ queue }) => [queue])],
+      ['ts_inference_requests_total', 'counter', 'Count', counted((one) => one.inferenceCount)],
       [
-        'WorkerThreadTime',
-        'gauge',
-        'Milliseconds',
-        all('WorkerThreadTime', ({ computeInput, computeOutput }) => [computeInput, computeOutput]),
+        'ts_inference_latency_microseconds',
+        'counter',
+        'Microseconds',
+        counted((one) => us(one.inferenceStats.success)),
       ],
+      ['ts_queue_latency_microseconds', 'counter', 'Microseconds', counted((one) => us(one.inferenceStats.queue))],
+      ['QueueTime', 'gauge', 'Milliseconds', all('QueueTime', 'queue')],
+      ['WorkerThreadTime', 'gauge', 'Milliseconds', all('WorkerThreadTime', 'computeInput', 'computeOutput')],
       ['WorkerLoadTime', 'gauge', 'Milliseconds', loads],
       ['HandlerTime', 'gauge', 'ms', times('HandlerTime')],
       ['PredictionTime', 'gauge', 'ms', times('PredictionTime')],
@@ -134,4 +135,5 @@ const labelsOf = (labels: Readonly<Record<string, string>>): string =>
   Object.entries(labels)
     .map(([name, value]) => `${name}="${escaped(value)}",`)
     .join('')
-const hostLabels = labelsOf({ Level: 'Host', Hostname: hostname() })
+const host = { Level: 'Host', Hostname: hostname() }
+const ofHost = (value: number): Row[] => [[labelsOf(host), value]]

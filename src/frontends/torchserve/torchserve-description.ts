@@ -1,5 +1,11 @@
 // What OPTIONS / and /api-description answer.
 
+const openapi = '3.0.1'
+const info = {
+  title: 'TorchServe APIs',
+  description: 'TorchServe is a flexible and easy to use tool for serving deep learning models',
+  version: '0.12.0',
+}
 const errorSchema = {
   type: 'object',
   required: ['code', 'type', 'message'],
@@ -9,71 +15,58 @@ const errorSchema = {
     message: { type: 'string', description: 'Error message.' },
   },
 }
-const failure = (description: string): object => ({
-  description,
-  content: { 'application/json': { schema: errorSchema } },
-})
-const responses = { 200: { description: 'OK' }, 404: failure('Not Found'), 500: failure('Internal Server Error') }
-
-const operation = (operationId: string, description: string, ...names: string[]): object => ({
-  description,
-  operationId,
-  parameters: names.map((name) => ({ in: 'path', name, required: true, schema: { type: 'string' } })),
-  responses,
-})
-
-const info = {
-  title: 'TorchServe APIs',
-  description: 'TorchServe is a flexible and easy to use tool for serving deep learning models',
-  version: '0.12.0',
-}
-const common = {
-  '/': { options: operation('apiDescription', 'Get openapi description.') },
-  '/api-description': { get: operation('api-description', 'Get openapi description.') },
+const content = { 'application/json': { schema: errorSchema } }
+const responses = {
+  200: { description: 'OK' },
+  404: { description: 'Not Found', content },
+  500: { description: 'Internal Server Error', content },
 }
 
-export const inferenceDescription: unknown = {
-  openapi: '3.0.1',
-  info,
-  paths: {
-    ...common,
-    '/ping': { get: operation('ping', 'Get TorchServe status.') },
-    '/predictions/{model_name}': { post: operation('predictions', 'Predictions entry point.', 'model_name') },
-    '/predictions/{model_name}/{model_version}': {
-      post: operation('version_predictions', 'Predictions entry point of a version.', 'model_name', 'model_version'),
-    },
-    '/explanations/{model_name}': { post: operation('explanations', 'Explanations entry point.', 'model_name') },
-    '/invocations': { post: operation('invocations', 'A generic invocation entry point for all models.') },
-  },
+const operation = (operationId: string, description: string, names: readonly string[] = []): object => {
+  const parameters = names.map((name) => ({ in: 'path', name, required: true, schema: { type: 'string' } }))
+  return { description, operationId, parameters, responses }
 }
 
-export const managementDescription: unknown = {
-  openapi: '3.0.1',
-  info,
-  paths: {
-    ...common,
-    '/models': {
-      get: operation('listModels', 'List registered models in TorchServe.'),
-      post: operation('registerModel', 'Register a new model in TorchServe.'),
-    },
-    '/models/{model_name}': {
-      get: operation('describeModel', 'Provides detailed information about the default version.', 'model_name'),
-      put: operation('setAutoScale', 'Configure number of workers for the default version.', 'model_name'),
-      delete: operation('unregisterModel', 'Unregister the default version of a model.', 'model_name'),
-    },
-    '/models/{model_name}/{model_version}': {
-      get: operation('version_describeModel', 'Provides information about a version.', 'model_name', 'model_version'),
-      put: operation('version_setAutoScale', 'Configure number of workers.', 'model_name', 'model_version'),
-      delete: operation('version_unregisterModel', 'Unregister a version.', 'model_name', 'model_version'),
-    },
-    '/models/{model_name}/{model_version}/set-default': {
-      put: operation('setDefault', 'Set default version of a model.', 'model_name', 'model_version'),
-    },
-  },
+type Row = readonly [verb: string, path: string, id: string, description: string]
+
+function described(...rows: readonly Row[]): unknown {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const [verb, path, id, text] of [...everywhere, ...rows]) {
+    const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+    paths[path] = { ...paths[path], [verb]: operation(id, text, names) }
+  }
+  return { openapi, info, paths }
 }
+
+const everywhere: readonly Row[] = [
+  ['options', '/', 'apiDescription', 'Get openapi description.'],
+  ['get', '/api-description', 'api-description', 'Get openapi description.'],
+]
+const one = '{model_name}'
+const version = `${one}/{model_version}`
+
+export const inferenceDescription = described(
+  ['get', '/ping', 'ping', 'Get TorchServe status.'],
+  ['post', `/predictions/${one}`, 'predictions', 'Predictions entry point.'],
+  ['post', `/predictions/${version}`, 'version_predictions', 'Predictions entry point of a version.'],
+  ['post', `/explanations/${one}`, 'explanations', 'Explanations entry point.'],
+  ['post', '/invocations', 'invocations', 'A generic invocation entry point for all models.'],
+)
+
+export const managementDescription = described(
+  ['get', '/models', 'listModels', 'List registered models in TorchServe.'],
+  ['post', '/models', 'registerModel', 'Register a new model in TorchServe.'],
+  ['get', `/models/${one}`, 'describeModel', 'Provides detailed information about the default version.'],
+  ['put', `/models/${one}`, 'setAutoScale', 'Configure number of workers for the default version.'],
+  ['delete', `/models/${one}`, 'unregisterModel', 'Unregister the default version of a model.'],
+  ['get', `/models/${version}`, 'version_describeModel', 'Provides information about a version.'],
+  ['put', `/models/${version}`, 'version_setAutoScale', 'Configure number of workers.'],
+  ['delete', `/models/${version}`, 'version_unregisterModel', 'Unregister a version.'],
+  ['put', `/models/${version}/set-default`, 'setDefault', 'Set default version of a model.'],
+)
 
 export const modelDescription = (name: string): unknown => ({
-  openapi: '3.0.1',
+  openapi,
   info: { title: `RESTful API for: ${name}`, version: '1.0.0' },
   paths: { [`/prediction/${name}`]: { post: operation(name, `A predict entry point for model: ${name}.`) } },
 })

@@ -9,21 +9,21 @@ import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import { CallExchange } from '../../ports/grpc/call-exchange.ts'
 import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
-import { takeOne, type GrpcFrontEnd, type GrpcMethod } from '../../ports/grpc/grpc-method.ts'
+import {
+  takeOne,
+  unaryMethod,
+  type GrpcFrontEnd,
+  type GrpcMethod,
+  type UnaryMethod,
+} from '../../ports/grpc/grpc-method.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { decodeTorch, encodeTorch } from '../../protocol/torchserve/torch-messages.ts'
 import { fieldTensors, torchAnswer } from '../../protocol/torchserve/torch-request.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import type { PredictionParts } from './prediction-endpoint.ts'
-import { TorchserveError, torchserveError } from './torchserve-answers.ts'
-import {
-  TorchserveManagement,
-  type Actor,
-  type Change,
-  type Fields,
-  type TorchserveSettings,
-} from './torchserve-management.ts'
+import { badRequest, prettyJson, TorchserveError, torchserveError } from './torchserve-answers.ts'
+import { managementOperations, type Fields, type TorchserveSettings } from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 type GrpcParts = PredictionParts & { readonly models: TorchserveModels }
@@ -44,70 +44,42 @@ const codes: Readonly<Record<number, StatusCode>> = {
   504: statusCodes.DEADLINE_EXCEEDED,
 }
 
-/** The class of Java that stands on the second line of a description. */
-const classOf = (type: string): string =>
-  /^Model(Version)?NotFound/.test(type) ? `org.pytorch.serve.archive.model.${type}` : `org.pytorch.serve.http.${type}`
-
+/** The class of Java stands on the second line of a description. */
 function statusOf(reason: unknown): GrpcStatus {
-  const error = reason instanceof TorchserveError ? reason : torchserveError(ServerError.from(reason))
-  const code = codes[error.status] ?? (error.status < 500 ? statusCodes.FAILED_PRECONDITION : statusCodes.INTERNAL)
-  return new GrpcStatus(code, `${error.message}\n${classOf(error.type)}`)
+  const { status, type, message } = torchserveError(reason)
+  const code = codes[status] ?? (status < 500 ? statusCodes.FAILED_PRECONDITION : statusCodes.INTERNAL)
+  const where = /^Model(Version)?NotFound/.test(type) ? 'archive.model' : 'http'
+  return new GrpcStatus(code, `${message}\norg.pytorch.serve.${where}.${type}`)
 }
 
-const pretty = (value: unknown): string => JSON.stringify(value, null, 2)
+const codec = { decode: decodeTorch, encode: encodeTorch, statusOf }
 
-/** Calls `act` with each request. What it throws is answered in TorchServe's form. */
-function method(
-  parts: GrpcParts,
+function unary(
+  { log, clock, engine }: GrpcParts,
   path: string,
   api: GrpcMethod['api'],
-  type: string,
-  act: (request: MessageValue, call: PortCall, caller: Caller, message: Buffer) => void,
+  types: readonly [string, string],
+  act: UnaryMethod,
 ): GrpcMethod {
-  const refuse = (call: PortCall, reason: unknown): void => {
-    if (reason instanceof ServerError) parts.engine.refusals.count(reason)
-    call.finish(statusOf(reason))
-  }
-  const begin: GrpcMethod['begin'] = (call, caller) => {
-    if (api === 'inference') call.allowLargeMessages()
-    takeOne(call, parts.log, (message) => {
-      try {
-        act(decodeTorch(type, message), call, caller, message)
-      } catch (reason) {
-        if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
-        refuse(call, reason)
-      }
-    })
-  }
-  return { path, api, begin }
-}
-
-function send(call: PortCall, type: string, value: MessageValue): void {
-  const bytes = encodeTorch(type, value)
-  call.sendLast({ parts: [bytes], byteLength: bytes.length }, null)
+  return unaryMethod({ log, clock, wording: engine.wording }, path, api, types, act, false, codec)
 }
 
 export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
   const service = '/org.pytorch.serve.grpc.inference.InferenceAPIsService'
-  const predict = (rpc: string, streams: boolean): GrpcMethod =>
-    method(parts, `${service}/${rpc}`, 'inference', 'PredictionsRequest', (request, call, caller, message) => {
-      const asked = { message, request, streams, sink: new CallSink(call) }
-      try {
-        beginPrediction(parts, call, caller, asked)
-      } catch (reason) {
-        if (!(reason instanceof TorchserveError)) throw reason
-        // TorchServe has one code for what is wrong before the model is asked.
-        call.finish(new GrpcStatus(statusCodes.INTERNAL, statusOf(reason).message))
-      }
-    })
+  const predict = (rpc: string, takesPieces: boolean): GrpcMethod => ({
+    path: `${service}/${rpc}`,
+    api: 'inference',
+    begin: (call, caller) => {
+      call.allowLargeMessages()
+      takeOne(call, parts.log, (message) => beginPrediction(parts, call, caller, message, takesPieces, sinkOf(call)))
+    },
+  })
   const streams = new Set<PredictionStream>()
   return {
     methods: [
-      method(parts, `${service}/Ping`, 'health', 'Empty', (_, call) =>
-        send(call, 'TorchServeHealthResponse', {
-          health: pretty({ status: parts.engine.isReady ? 'Healthy' : 'Unhealthy' }),
-        }),
-      ),
+      unary(parts, `${service}/Ping`, 'health', ['Empty', 'TorchServeHealthResponse'], () => ({
+        health: prettyJson({ status: parts.engine.isReady ? 'Healthy' : 'Unhealthy' }),
+      })),
       predict('Predictions', false),
       predict('StreamPredictions', true),
       {
@@ -127,67 +99,108 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
   }
 }
 
-/** Throws TorchserveError for a model that is not there. */
-function beginPrediction(parts: GrpcParts, call: PortCall, caller: Caller, asked: Prediction): void {
-  const name = asked.request['modelName'] as string
-  if (name === '') throw new TorchserveError(400, 'BadRequestException', 'Parameter model_name is required.')
-  // Who may not use a model is not told whether it is there.
-  requireRight(caller, 'inference', name)
-  const number = parts.models.resolve(name, asked.request['modelVersion'] as string)
-  new GrpcPrediction(parts, call, caller, asked).begin(name, number)
+function beginPrediction(
+  parts: GrpcParts,
+  call: PortCall,
+  caller: Caller,
+  message: Buffer,
+  takesPieces: boolean,
+  sink: PredictionSink,
+): void {
+  try {
+    const request = decodeTorch('PredictionsRequest', message)
+    sink.begin?.(request)
+    const name = request['modelName'] as string
+    if (name === '') throw badRequest('Parameter model_name is required.')
+    // Who may not use a model is not told whether it is there.
+    requireRight(caller, 'inference', name)
+    const number = parts.models.resolve(name, request['modelVersion'] as string)
+    new GrpcPrediction(parts, call, caller, { message, request, takesPieces, sink }).begin(name, number)
+  } catch (reason) {
+    if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
+    if (reason instanceof ServerError) parts.engine.refusals.count(reason)
+    sink.fail(reason)
+  }
+}
+
+function send(call: PortCall, answer: MessageValue): void {
+  const bytes = encodeTorch('PredictionResponse', answer)
+  call.send({ parts: [bytes], byteLength: bytes.length }, null)
+}
+
+/** The call is one prediction. */
+const sinkOf = (call: PortCall): PredictionSink => ({
+  piece: (prediction) => send(call, { prediction }),
+  end: () => call.finish(statusOk),
+  fail: (error) => {
+    const status = statusOf(error)
+    // TorchServe has one code for what is wrong before the model is asked.
+    call.finish(error instanceof TorchserveError ? new GrpcStatus(statusCodes.INTERNAL, status.message) : status)
+  },
+})
+
+/**
+ * StreamPredictions2: any number of predictions on one call, one after the other, so that those of a sequence keep their order. The
+ * next message waits in the client until the one before it is answered. An error is an answer and does not end the stream.
+ */
+class PredictionStream implements PredictionSink {
+  readonly #call: PortCall
+  #message: Buffer | null = null
+  #sequenceId = ''
+  #endStatus: GrpcStatus | null = null
+
+  constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
+    this.#call = call
+    call.allowLargeMessages()
+    call.onMessage = (message) => {
+      this.#message = message
+      this.#sequenceId = ''
+      call.setPaused(true)
+      beginPrediction(parts, call, caller, message, true, this)
+    }
+    call.onHalfClose = () => this.drain(statusOk)
+  }
+
+  /** No further messages; the stream ends after the one under way. */
+  drain(status: GrpcStatus): void {
+    this.#endStatus ??= status
+    if (this.#message === null) this.#call.finish(this.#endStatus)
+  }
+
+  begin(request: MessageValue): void {
+    this.#sequenceId = request['sequenceId'] as string
+  }
+  piece(prediction: Buffer): void {
+    send(this.#call, { prediction, sequenceId: this.#sequenceId })
+  }
+  fail(error: unknown): void {
+    const { code, message } = statusOf(error)
+    send(this.#call, { status: { code, message }, sequenceId: this.#sequenceId })
+    this.end()
+  }
+  end(): void {
+    const message = this.#message
+    if (message === null) return
+    this.#message = null
+    this.#call.messageDone(message)
+    if (this.#endStatus !== null) this.#call.finish(this.#endStatus)
+    else this.#call.setPaused(false)
+  }
 }
 
 export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveSettings): GrpcFrontEnd {
   const service = '/org.pytorch.serve.grpc.management.ManagementAPIsService'
-  const management = new TorchserveManagement(parts.models, settings)
-  const tell = (rpc: string, type: string, value: (request: MessageValue, caller: Caller) => unknown): GrpcMethod =>
-    method(parts, `${service}/${rpc}`, 'model-repository', type, (request, call, caller) =>
-      send(call, 'ManagementResponse', { msg: pretty(value(request, caller)) }),
-    )
-  const change = (rpc: string, type: string, act: (request: MessageValue, actor: Actor) => Change): GrpcMethod =>
-    method(parts, `${service}/${rpc}`, 'model-repository', type, (request, call, caller) => {
-      const { done, waits } = act(request, { caller, origin: grpcChangeOrigin(call, caller) })
-      const answer = (msg: string): void => send(call, 'ManagementResponse', { msg })
-      if (!waits) answer('Processing worker updates...')
-      void ended(done, (reason, text) => {
-        if (!waits) return
-        if (text === null) call.finish(statusOf(reason))
-        else answer(text)
-      })
+  const operations = Object.entries(managementOperations(parts.models, settings))
+  const methods = operations.map(([rpc, operation]) => {
+    const types = [`${rpc}Request`, 'ManagementResponse'] as const
+    return unary(parts, `${service}/${rpc}`, 'model-repository', types, async (request, call, caller) => {
+      const [name, version] = [request['modelName'] as string, request['modelVersion'] as string]
+      const origin = grpcChangeOrigin(call, caller)
+      const told = await operation({ name, version, fields: fieldsOf(request), caller, origin })
+      return { msg: 'json' in told ? prettyJson(told.json) : told.text }
     })
-  const modelOf = (request: MessageValue): [string, string] => [
-    request['modelName'] as string,
-    request['modelVersion'] as string,
-  ]
-  return {
-    methods: [
-      tell('DescribeModel', 'DescribeModelRequest', (request, caller) =>
-        management.describe(...modelOf(request), caller),
-      ),
-      tell('ListModels', 'ListModelsRequest', (request, caller) => management.list(fieldsOf(request), caller)),
-      change('RegisterModel', 'RegisterModelRequest', (request, actor) =>
-        management.register(fieldsOf(request), actor),
-      ),
-      change('ScaleWorker', 'ScaleWorkerRequest', (request, actor) =>
-        management.scale(...modelOf(request), fieldsOf(request), actor),
-      ),
-      change('SetDefault', 'SetDefaultRequest', (request, actor) => management.setDefault(...modelOf(request), actor)),
-      change('UnregisterModel', 'UnregisterModelRequest', (request, actor) =>
-        management.unregister(...modelOf(request), actor),
-      ),
-    ],
-  }
-}
-
-async function ended(done: Promise<string>, tell: (reason: unknown, text: string | null) => void): Promise<void> {
-  let text: string | null = null
-  let error: unknown = null
-  try {
-    text = await done
-  } catch (reason) {
-    error = reason
-  }
-  tell(error, text)
+  })
+  return { methods }
 }
 
 /** A number that is 0 or less was not given; `synchronous` is false where it is not given. */
@@ -201,6 +214,8 @@ function fieldsOf(request: MessageValue): Fields {
 
 /** Where the answers of a prediction go. */
 interface PredictionSink {
+  /** The message is read. */
+  begin?(request: MessageValue): void
   /** One piece of the answer. */
   piece(body: Buffer): void
   /** The last piece is out. */
@@ -208,98 +223,12 @@ interface PredictionSink {
   fail(error: unknown): void
 }
 
-/** The call is one prediction. */
-class CallSink implements PredictionSink {
-  readonly #call: PortCall
-
-  constructor(call: PortCall) {
-    this.#call = call
-  }
-
-  piece(body: Buffer): void {
-    const bytes = encodeTorch('PredictionResponse', { prediction: body })
-    this.#call.send({ parts: [bytes], byteLength: bytes.length }, null)
-  }
-  end(): void {
-    this.#call.finish(statusOk)
-  }
-  fail(error: unknown): void {
-    this.#call.finish(statusOf(error))
-  }
-}
-
-/**
- * StreamPredictions2: any number of predictions on one call, one after the other, so that those of a sequence keep their order. The
- * next message waits in the client until the one before it is answered. An error is an answer and does not end the stream.
- */
-class PredictionStream implements PredictionSink {
-  readonly #parts: GrpcParts
-  readonly #call: PortCall
-  readonly #caller: Caller
-  #message: Buffer | null = null
-  #sequenceId = ''
-  #endStatus: GrpcStatus | null = null
-
-  constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
-    this.#parts = parts
-    this.#call = call
-    this.#caller = caller
-    call.allowLargeMessages()
-    call.onMessage = (message) => this.#begin(message)
-    call.onHalfClose = () => this.drain(statusOk)
-  }
-
-  /** No further messages; the stream ends after the one under way. */
-  drain(status: GrpcStatus): void {
-    this.#endStatus ??= status
-    if (this.#message === null) this.#call.finish(this.#endStatus)
-  }
-
-  #begin(message: Buffer): void {
-    this.#message = message
-    this.#sequenceId = ''
-    this.#call.setPaused(true)
-    try {
-      const request = decodeTorch('PredictionsRequest', message)
-      this.#sequenceId = request['sequenceId'] as string
-      const asked = { message, request, streams: true, sink: this }
-      beginPrediction(this.#parts, this.#call, this.#caller, asked)
-    } catch (reason) {
-      if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
-      if (reason instanceof ServerError) this.#parts.engine.refusals.count(reason)
-      this.fail(reason)
-    }
-  }
-
-  piece(body: Buffer): void {
-    this.#send({ prediction: body })
-  }
-  fail(error: unknown): void {
-    const { code, message } = statusOf(error)
-    this.#send({ status: { code, message } })
-    this.end()
-  }
-  end(): void {
-    const message = this.#message
-    if (message === null) return
-    this.#message = null
-    this.#call.messageDone(message)
-    if (this.#endStatus !== null) this.#call.finish(this.#endStatus)
-    else this.#call.setPaused(false)
-  }
-
-  #send(answer: MessageValue): void {
-    const bytes = encodeTorch('PredictionResponse', { ...answer, sequenceId: this.#sequenceId })
-    this.#call.send({ parts: [bytes], byteLength: bytes.length }, null)
-  }
-}
-
 type Prediction = {
   readonly message: Buffer
   /** PredictionsRequest */
   readonly request: MessageValue
   /** The answer may come in pieces, as the handler makes them. */
-  readonly streams: boolean
+  readonly takesPieces: boolean
   readonly sink: PredictionSink
 }
 
@@ -327,12 +256,12 @@ class GrpcPrediction extends CallExchange {
       const text = `model '${name}' is no archive of TorchServe: call it by HTTP, /predictions/${name}, or by v2`
       throw ServerError.withoutStack('UNSUPPORTED', text)
     }
-    if (signature.isDecoupled && !this.#asked.streams) {
+    const { request, takesPieces } = this.#asked
+    if (signature.isDecoupled && !takesPieces) {
       throw ServerError.withoutStack('INVALID_ARG', `model '${name}' answers in pieces: call StreamPredictions`)
     }
     this.answersOnce = !signature.isDecoupled
     this.reserve(this.received.length)
-    const { request } = this.#asked
     const given = request['input'] as ReadonlyMap<string, Buffer>
     const fields = [...given].map(([field, value]) => ({ name: field, contentType: '', value }))
     const sequenceId = request['sequenceId'] as string

@@ -14,11 +14,19 @@ export type TorchserveSettings = {
 /** The fields of a request by their names; '' for one that is not there. */
 export type Fields = (name: string) => string
 
-/** Who changes something. */
-export type Actor = { readonly caller: Caller; readonly origin: ChangeOrigin }
+type Ask = {
+  readonly name: string
+  /** '' for the default version. */
+  readonly version: string
+  readonly fields: Fields
+  readonly caller: Caller
+  readonly origin: ChangeOrigin
+}
 
-/** `waits` false: the client is answered at once, as by TorchServe without `synchronous`. */
-export type Change = { readonly done: Promise<string>; readonly waits: boolean }
+/** What a client is told: a description, or a sentence. `isUnderWay`: the change goes on behind the answer. */
+type Told = { readonly json: unknown } | { readonly text: string; readonly isUnderWay: boolean }
+
+export type Operation = (ask: Ask) => Told | Promise<Told>
 
 /** As TorchServe: the largest page of a list. */
 const mostListed = 100
@@ -30,75 +38,75 @@ const isTrue = (text: string, byDefault: boolean): boolean => (text === '' ? byD
 const numberOf = <Other>(text: string, byDefault: Other): number | Other =>
   /^\d{1,10}$/.test(text) && Number(text) < 2 ** 31 ? Number(text) : byDefault
 
-export class TorchserveManagement {
-  readonly #models: TorchserveModels
-  readonly #settings: TorchserveSettings
-
-  constructor(models: TorchserveModels, settings: TorchserveSettings) {
-    this.#models = models
-    this.#settings = settings
-  }
-
-  /** A page of the models that the caller may see. */
-  list(fields: Fields, caller: Caller): unknown {
-    const isVisible = visibleModels(caller, 'model-repository')
-    const limit = numberOf(fields('limit'), mostListed)
-    const size = Math.min(limit, mostListed)
-    const start = numberOf(fields('next_page_token'), 0)
-    const all = this.#models.list().filter(({ modelName }) => isVisible === null || isVisible(modelName))
-    const end = start + size
-    return { ...(end < all.length ? { nextPageToken: String(end) } : {}), models: all.slice(start, end) }
-  }
-
-  describe(name: string, version: string, caller: Caller): unknown {
-    requireRight(caller, 'model-repository', name)
-    return this.#models.describe(name, version)
-  }
-
-  register(fields: Fields, { caller, origin }: Actor): Change {
-    this.#requireModelApi()
-    const request = registerRequest(fields)
-    // The name may stand in the archive alone: who may not register every model must say the name.
-    if (caller.rights !== null && request.name === '') requireRight(caller, 'model-repository', '')
-    requireRight(caller, 'model-repository', request.name)
-    const done = this.#models.register(request, origin).then(({ name, version, workers }) => {
-      const text = `Model "${name}" Version: ${version} registered with ${workers} initial workers`
-      return workers === 0 ? `${text}. Use scale workers API to add workers for the model.` : text
-    })
-    return { done, waits: isTrue(fields('synchronous'), true) || request.given.workers === 0 }
-  }
-
-  scale(name: string, version: string, fields: Fields, { caller, origin }: Actor): Change {
-    requireRight(caller, 'model-repository', name)
-    const min = numberOf(fields('min_worker'), 1)
-    const max = numberOf(fields('max_worker'), min)
-    const done = this.#models.scale(name, version, min, max, origin).then((workers) => {
-      const which = version === '' ? '' : `, version: ${version}`
-      return `Workers scaled to ${workers} for model: ${name}${which}`
-    })
-    return { done, waits: isTrue(fields('synchronous'), false) }
-  }
-
-  setDefault(name: string, version: string, { caller, origin }: Actor): Change {
-    requireRight(caller, 'model-repository', name)
-    const done = this.#models.setDefault(name, version, origin)
-    const text = `Default version successfully updated for model "${name}" to "${version}"`
-    return { done: done.then(() => text), waits: true }
-  }
-
-  unregister(name: string, version: string, { caller, origin }: Actor): Change {
-    requireRight(caller, 'model-repository', name)
-    this.#requireModelApi()
-    const done = this.#models.unregister(name, version, origin)
-    return { done: done.then(() => `Model "${name}" unregistered`), waits: true }
-  }
-
-  #requireModelApi(): void {
-    if (!this.#settings.allowsModelApi) throw wrongMethod()
-  }
+/** `waits` false: the client is answered at once, as by TorchServe without `synchronous`. */
+function changed(done: Promise<string>, waits = true): Told | Promise<Told> {
+  if (waits) return done.then((text) => ({ text, isUnderWay: false }))
+  done.catch(() => undefined)
+  return { text: 'Processing worker updates...', isUnderWay: true }
 }
 
-const runtimes = new Set(['python', 'python3'])
+const ofModel =
+  (operation: Operation): Operation =>
+  (ask) => {
+    requireRight(ask.caller, 'model-repository', ask.name)
+    return operation(ask)
+  }
+
+/** By the names of the gRPC service. */
+export function managementOperations(models: TorchserveModels, settings: TorchserveSettings) {
+  const requireModelApi = (): void => {
+    if (!settings.allowsModelApi) throw wrongMethod()
+  }
+  return {
+    /** A page of the models that the caller may see. */
+    ListModels: ({ fields, caller }) => {
+      const isVisible = visibleModels(caller, 'model-repository')
+      const start = numberOf(fields('next_page_token'), 0)
+      const end = start + Math.min(numberOf(fields('limit'), mostListed), mostListed)
+      const all = models.list().filter(({ modelName }) => isVisible === null || isVisible(modelName))
+      const next = end < all.length ? { nextPageToken: String(end) } : {}
+      return { json: { ...next, models: all.slice(start, end) } }
+    },
+    DescribeModel: ofModel(({ name, version }) => ({ json: models.describe(name, version) })),
+    RegisterModel: ({ fields, caller, origin }) => {
+      requireModelApi()
+      const request = registerRequest(fields)
+      // The name may stand in the archive alone: who may not register every model must say the name.
+      if (caller.rights !== null && request.name === '') requireRight(caller, 'model-repository', '')
+      requireRight(caller, 'model-repository', request.name)
+      const done = models.register(request, origin).then(({ name, version, workers }) => {
+        const text = `Model "${name}" Version: ${version} registered with ${workers} initial workers`
+        return workers === 0 ? `${text}. Use scale workers API to add workers for the model.` : text
+      })
+      return changed(done, isTrue(fields('synchronous'), true) || request.given.workers === 0)
+    },
+    ScaleWorker: ofModel(({ name, version, fields, origin }) => {
+      const min = numberOf(fields('min_worker'), 1)
+      const max = numberOf(fields('max_worker'), min)
+      const which = version === '' ? name : `${name}, version: ${version}`
+      const done = models
+        .scale(name, version, min, max, origin)
+        .then(() => `Workers scaled to ${min} for model: ${which}`)
+      return changed(done, isTrue(fields('synchronous'), false))
+    }),
+    SetDefault: ofModel(({ name, version, origin }) => {
+      const text = `Default version successfully updated for model "${name}" to "${version}"`
+      return changed(models.setDefault(name, version, origin).then(() => text))
+    }),
+    UnregisterModel: ofModel(({ name, version, origin }) => {
+      requireModelApi()
+      return changed(models.unregister(name, version, origin).then(() => `Model "${name}" unregistered`))
+    }),
+  } satisfies Record<string, Operation>
+}
+
+const runtimes = new Set(['', 'python', 'python3'])
+const numbers = [
+  ['batchSize', 'batch_size'],
+  ['maxBatchDelayMs', 'max_batch_delay'],
+  ['workers', 'initial_workers'],
+  ['responseTimeoutSecs', 'response_timeout'],
+] as const
 
 function registerRequest(fields: Fields): RegisterRequest {
   const url = fields('url')
@@ -108,19 +116,14 @@ function registerRequest(fields: Fields): RegisterRequest {
   if (name.length > 255 || /[/\\\p{Cc}]|^\.(\.|$)/u.test(name))
     throw badRequest(`Invalid model name: ${JSON.stringify(name.slice(0, 100))}`)
   const runtime = fields('runtime')
-  if (runtime !== '' && !runtimes.has(runtime)) throw badRequest(`Invalid RuntimeType value: ${runtime}`)
-  const numbers = [
-    ['batchSize', 'batch_size'],
-    ['maxBatchDelayMs', 'max_batch_delay'],
-    ['workers', 'initial_workers'],
-    ['responseTimeoutSecs', 'response_timeout'],
-  ] as const
-  const given: [string, number][] = numbers.flatMap(([key, name]) => {
-    const number = numberOf(fields(name), null)
-    return number === null ? [] : [[key, number]]
-  })
-  // As in TorchServe, fewer workers than none are none.
-  if (/^-\d{1,9}$/.test(fields('initial_workers'))) given.push(['workers', 0])
-  const handler = fields('handler') === '' ? {} : { handler: fields('handler') }
-  return { url, name, given: { ...Object.fromEntries(given), ...handler } }
+  if (!runtimes.has(runtime)) throw badRequest(`Invalid RuntimeType value: ${runtime}`)
+  const given: [string, number | string][] = []
+  for (const [key, field] of numbers) {
+    // As in TorchServe, fewer workers than none are none.
+    const text = key === 'workers' ? fields(field).replace(/^-\d{1,9}$/, '0') : fields(field)
+    const number = numberOf(text, null)
+    if (number !== null) given.push([key, number])
+  }
+  if (fields('handler') !== '') given.push(['handler', fields('handler')])
+  return { url, name, given: Object.fromEntries(given) }
 }

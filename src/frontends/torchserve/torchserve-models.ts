@@ -1,68 +1,49 @@
 // The models of TorchServe's management API. An archive is unpacked and becomes a version of a model of the backend
 // `torchserve`. TorchServe's versions are texts such as `1.0`; each has a number here.
 
+import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
+import type { ServedModel } from '../../engine/serving/served-model.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
+import type { TorchArchive, TorchServing } from '../../model/torch-archive.ts'
 import { badRequest, modelNotFound, noWorker, TorchserveError, versionNotFound } from './torchserve-answers.ts'
-
-type Archive = {
-  readonly name: string
-  readonly version: string
-  readonly runtime: string
-  readonly config: Readonly<Record<string, unknown>>
-  readonly answersInPieces: boolean
-}
-type Serving = {
-  readonly batchSize: number
-  readonly maxBatchDelayMs: number
-  readonly workers: number
-  readonly jobQueueSize: number
-  readonly versions: readonly number[]
-  readonly decodesInput: boolean
-  readonly serviceEnvelope: string
-  readonly handler: string
-  readonly responseTimeoutSecs: number
-}
-
-/** Unpacks archives; the folders of models lie where it says. */
-type ArchiveSource<A extends Archive = Archive> = {
-  newFolder(): Promise<string>
-  unpack(url: string, folder: string, given: Partial<Serving>): Promise<[A, Serving]>
-  move(from: string, to: string): Promise<void>
-  configText(archive: A, serving: Serving): string
-  remove(folder: string): Promise<void>
-}
-
-type FolderMap = {
-  map(name: string, model: { readonly folder: string; readonly configText: string | null }): void
-  unmap(name: string): Promise<void>
-}
 
 type TorchserveModelParts = {
   readonly engine: Engine
   readonly clock: Clock
   readonly log: Log
-  readonly folders: FolderMap
-  readonly archives: ArchiveSource
+  readonly folders: {
+    map(name: string, model: { readonly folder: string; readonly configText: string | null }): void
+    unmap(name: string): Promise<void>
+  }
+  readonly archives: {
+    newFolder(): Promise<string>
+    /** Into a new folder. */
+    unpack(url: string, given: Partial<TorchServing>): Promise<Unpacked>
+    configText(archive: TorchArchive, serving: TorchServing): string
+  }
 }
+
+type Unpacked = { readonly folder: string; readonly archive: TorchArchive; readonly serving: TorchServing }
 
 export type RegisterRequest = {
   readonly url: string
   /** '' for the name in the manifest. */
   readonly name: string
   /** What the call says. The archive and the server have the rest. */
-  readonly given: Partial<Serving>
+  readonly given: Partial<TorchServing>
 }
 
 type RegisteredVersion = {
   readonly number: number
   readonly url: string
-  readonly archive: Archive
-  readonly serving: Serving
+  readonly archive: TorchArchive
+  readonly serving: TorchServing
   minWorkers: number
   maxWorkers: number
   startedMs: number
@@ -92,7 +73,7 @@ export class TorchserveModels {
   /** Models of the command line. As in TorchServe, a name leaves with the first of its versions. */
   readonly #namesAtStart = new Set<string>()
   /** Changes come one after the other. */
-  #queue: Promise<unknown> = Promise.resolve()
+  readonly #changes = new Turnstile(1)
 
   constructor(parts: TorchserveModelParts) {
     this.#parts = parts
@@ -101,67 +82,47 @@ export class TorchserveModels {
 
   /** Names and addresses of the models, by name. Those of the repositories are named by their folders. */
   list(): { readonly modelName: string; readonly modelUrl: string }[] {
-    const own = [...this.#models.values()].map(({ name, standard, versions }) => ({
-      modelName: name,
-      modelUrl: versions.get(standard)?.url ?? name,
-    }))
-    const served = new Set([...this.#parts.engine.models()].map(({ name }) => name))
-    const others = [...served].filter((name) => !this.#models.has(name))
-    const all = [...own, ...others.map((name) => ({ modelName: name, modelUrl: name }))]
-    return all.sort((a, b) => (a.modelName < b.modelName ? -1 : 1))
+    const served = [...this.#parts.engine.models()].map(({ name }) => name)
+    return [...new Set([...this.#models.keys(), ...served])].sort().map((name) => {
+      const own = this.#models.get(name)
+      return { modelName: name, modelUrl: own?.versions.get(own.standard)?.url ?? name }
+    })
   }
 
   /** The Engine's number of a version, '' where it chooses. Throws TorchserveError. */
   resolve(name: string, version: string): string {
     const model = this.#models.get(name)
-    if (model === undefined) return this.#resolveOther(name, version)
-    const found = model.versions.get(version === '' ? model.standard : version)
-    if (found === undefined) throw versionNotFound(name, version)
-    if (found.minWorkers === 0) throw noWorker(name)
-    return version === '' ? '' : String(found.number)
-  }
-
-  #resolveOther(name: string, version: string): string {
-    const served = this.#parts.engine.servedModel(name)
-    if (served === undefined || served.state.kind === 'ABSENT') throw modelNotFound(name)
-    if (version !== '' && !served.offered.some((one) => one.version === version)) throw versionNotFound(name, version)
-    return version
+    if (model === undefined) {
+      this.#offered(name, version)
+      return version
+    }
+    const { minWorkers, number } = versionOf(model, version)
+    if (minWorkers === 0) throw noWorker(name)
+    return version === '' ? '' : String(number)
   }
 
   /** As TorchServe names a version of the Engine. */
   versionName(name: string, number: string): string {
-    const model = this.#models.get(name)
-    for (const [text, one] of model?.versions ?? []) if (String(one.number) === number) return text
-    return number
+    const versions = [...(this.#models.get(name)?.versions ?? [])]
+    return versions.find(([, one]) => String(one.number) === number)?.[0] ?? number
   }
 
   /** How long the workers of each version took to start, by TorchServe's names of workers. */
   loadTimes(): (readonly [worker: string, ms: number])[] {
-    return [...this.#models].flatMap(([name, { versions }]) =>
-      [...versions]
-        .filter(([, { minWorkers }]) => minWorkers > 0)
-        .map(([version, { loadMs }]) => [`W-${firstWorker}-${name}_${version}`, loadMs] as const),
+    const all = [...this.#models].flatMap(([name, { versions }]) =>
+      [...versions].map(([version, one]) => ({ worker: `W-${firstWorker}-${name}_${version}`, ...one })),
     )
+    return all.filter(({ minWorkers }) => minWorkers > 0).map(({ worker, loadMs }) => [worker, loadMs])
   }
 
   describe(name: string, version: string): unknown[] {
     const model = this.#models.get(name)
-    if (model === undefined) return this.#describeOther(name, version)
-    const wanted = version === 'all' ? [...model.versions.keys()] : [version === '' ? model.standard : version]
-    return wanted.map((text) => {
-      const found = model.versions.get(text)
-      if (found === undefined) throw versionNotFound(name, text)
-      return this.#described(name, text, found)
-    })
-  }
-
-  #describeOther(name: string, version: string): unknown[] {
-    const number = version === 'all' ? '' : version
-    this.#resolveOther(name, number)
-    const offered = this.#parts.engine.servedModel(name)?.offered ?? []
-    const versions =
-      version === 'all' ? offered : offered.filter((one) => number === '' || one.version === number).slice(-1)
-    return versions.map((one) => ({
+    if (model !== undefined) {
+      const wanted = version === 'all' ? [...model.versions.keys()] : [version]
+      return wanted.map((text) => this.#described(name, versionOf(model, text)))
+    }
+    const offered = version === 'all' ? this.#other(name).offered : this.#offered(name, version)
+    return offered.map((one) => ({
       modelName: name,
       modelVersion: one.version,
       modelUrl: name,
@@ -172,11 +133,11 @@ export class TorchserveModels {
     }))
   }
 
-  #described(name: string, version: string, one: RegisteredVersion): unknown {
+  #described(name: string, one: RegisteredVersion): unknown {
     const { archive, serving } = one
     return {
       modelName: name,
-      modelVersion: version,
+      modelVersion: archive.version,
       modelUrl: one.url,
       runtime: archive.runtime,
       minWorkers: one.minWorkers,
@@ -222,90 +183,68 @@ export class TorchserveModels {
     origin: ChangeOrigin,
   ): Promise<{ name: string; version: string; workers: number }> {
     requireFewWorkers('initial_workers', request.given.workers ?? 0)
-    return this.#inTurn(async () => {
-      const { archives } = this.#parts
-      const staging = await archives.newFolder()
-      const unpacked = join(staging, 'unpacked')
+    return this.#changes.pass(async () => {
+      const unpacked = await this.#parts.archives.unpack(request.url, request.given).catch(throwNamed)
       try {
-        const [archive, serving] = await archives.unpack(request.url, unpacked, request.given).catch(throwNamed)
-        const name = request.name === '' ? archive.name : request.name
-        const model = this.#models.get(name) ?? this.#newModel(name, await archives.newFolder())
-        this.#refuseTaken(model, archive.version)
-        requireFewWorkers('initial_workers', serving.workers)
-        const number = model.nextNumber++
-        await archives.move(unpacked, join(model.folder, String(number)))
-        const { workers } = serving
-        await this.#addVersion(
-          model,
-          archive.version,
-          {
-            number,
-            url: request.url,
-            archive,
-            serving,
-            minWorkers: workers,
-            maxWorkers: Math.max(workers, Number(archive.config['maxWorkers'] ?? 0) || 0),
-            startedMs: 0,
-            loadMs: 0,
-          },
-          origin,
-        )
-        return { name, version: archive.version, workers }
+        return await this.#add(request, unpacked, origin)
       } finally {
-        await archives.remove(staging)
+        await remove(unpacked.folder)
       }
     })
   }
 
-  #newModel(name: string, folder: string): RegisteredModel {
-    return { name, folder, versions: new Map(), standard: '', nextNumber: 1 }
-  }
-
-  #refuseTaken(model: RegisteredModel, version: string): void {
-    const isOther = !this.#models.has(model.name) && this.#parts.engine.servedModel(model.name)?.latest !== undefined
-    const served = isOther ? (this.#parts.engine.servedModel(model.name)?.latest ?? null) : null
-    if (model.versions.has(version) || served !== null) {
-      throw new TorchserveError(
-        409,
-        'ConflictStatusException',
-        `Model version ${served === null ? version : served.version} is already registered for model ${model.name}`,
-      )
+  async #add({ url, name: asked }: RegisterRequest, { folder, archive, serving }: Unpacked, origin: ChangeOrigin) {
+    const { version } = archive
+    const { workers } = serving
+    const name = asked === '' ? archive.name : asked
+    const model = this.#models.get(name) ?? {
+      name,
+      folder: await this.#parts.archives.newFolder(),
+      versions: new Map<string, RegisteredVersion>(),
+      standard: version,
+      nextNumber: 1,
     }
-    if (model.versions.size >= mostVersions) {
-      throw badRequest(`model ${model.name} has ${mostVersions} versions, which is the most: unregister some`)
-    }
-  }
-
-  async #addVersion(
-    model: RegisteredModel,
-    version: string,
-    one: RegisteredVersion,
-    origin: ChangeOrigin,
-  ): Promise<void> {
-    const isNew = model.versions.size === 0
+    this.#refuseTaken(model, version)
+    requireFewWorkers('initial_workers', workers)
+    const number = model.nextNumber++
+    await rename(folder, join(model.folder, String(number)))
+    const maxWorkers = Math.max(workers, Number(archive.config['maxWorkers'] ?? 0) || 0)
+    const one = { number, url, archive, serving, minWorkers: workers, maxWorkers, startedMs: 0, loadMs: 0 }
     model.versions.set(version, one)
-    if (isNew) model.standard = version
-    this.#models.set(model.name, model)
+    this.#models.set(name, model)
     try {
       const begunMs = this.#parts.clock.wallMs()
-      if (one.minWorkers > 0) await this.#serve(model, origin)
+      if (workers > 0) await this.#serve(model, origin)
       one.startedMs = this.#parts.clock.wallMs()
       one.loadMs = one.startedMs - begunMs
     } catch (reason) {
-      await this.#removeVersion(model, version, origin)
-      this.#log.error('a model of TorchServe cannot be loaded', { model: model.name, reason: messageOf(reason) })
-      const text = `Failed to start workers for model ${model.name} version: ${version}: ${messageOf(reason)}`
-      throw new TorchserveError(500, 'InternalServerException', text)
+      await this.#removeVersion(model, one, origin)
+      this.#log.error('a model of TorchServe cannot be loaded', { model: name, reason: messageOf(reason) })
+      const text = `Failed to start workers for model ${name} version: ${version}: ${messageOf(reason)}`
+      throw new TorchserveError(500, 'InternalServer', text)
+    }
+    return { name, version, workers }
+  }
+
+  #refuseTaken({ name, versions }: RegisteredModel, version: string): void {
+    const served = this.#models.has(name) ? null : (this.#parts.engine.servedModel(name)?.latest ?? null)
+    if (versions.has(version) || served !== null) {
+      const text = `Model version ${served?.version ?? version} is already registered for model ${name}`
+      throw new TorchserveError(409, 'ConflictStatus', text)
+    }
+    if (versions.size >= mostVersions) {
+      throw badRequest(`model ${name} has ${mostVersions} versions, which is the most: unregister some`)
     }
   }
 
   /** Brings the Engine in line with the versions and their workers. */
   async #serve(model: RegisteredModel, origin: ChangeOrigin): Promise<void> {
     const { engine, folders, archives } = this.#parts
-    const active = [...model.versions.values()].filter(({ minWorkers }) => minWorkers > 0)
-    const first = active[0]
+    const { name, folder, versions } = model
+    const active = [...versions.values()].filter(({ minWorkers }) => minWorkers > 0)
+    const [first] = active
     if (first === undefined) {
-      if (engine.servedModel(model.name) !== undefined) await (await engine.unload(model.name, false, origin)).gone
+      await this.#unload(name, origin)
       return
     }
     const most = (read: (one: RegisteredVersion) => number): number => Math.max(...active.map(read))
@@ -317,67 +256,62 @@ export class TorchserveModels {
       workers: most(({ minWorkers }) => minWorkers),
       versions: active.map(({ number }) => number),
     })
-    folders.map(model.name, { folder: model.folder, configText })
-    await engine.load(model.name, null, origin)
-    const standard = model.versions.get(model.standard)
-    engine.setStandardVersion(
-      model.name,
-      standard === undefined || standard.minWorkers === 0 ? '' : String(standard.number),
-    )
+    folders.map(name, { folder, configText })
+    await engine.load(name, null, origin)
+    const standard = active.find((one) => one === versions.get(model.standard))
+    engine.setStandardVersion(name, standard === undefined ? '' : String(standard.number))
   }
 
-  async #removeVersion(model: RegisteredModel, version: string, origin: ChangeOrigin): Promise<void> {
-    const { engine, folders, archives } = this.#parts
-    const number = model.versions.get(version)?.number ?? 0
-    model.versions.delete(version)
-    if (model.versions.size > 0) {
+  async #unload(name: string, origin: ChangeOrigin): Promise<void> {
+    const { engine } = this.#parts
+    if (engine.servedModel(name) !== undefined) await (await engine.unload(name, false, origin)).gone
+  }
+
+  async #removeVersion(model: RegisteredModel, one: RegisteredVersion, origin: ChangeOrigin): Promise<void> {
+    const { name, folder, versions } = model
+    versions.delete(one.archive.version)
+    if (versions.size > 0) {
       await this.#serve(model, origin)
-      await archives.remove(join(model.folder, String(number)))
+      await remove(join(folder, String(one.number)))
       return
     }
-    this.#models.delete(model.name)
-    engine.setStandardVersion(model.name, '')
-    if (engine.servedModel(model.name) !== undefined) await (await engine.unload(model.name, false, origin)).gone
-    await folders.unmap(model.name)
-    await archives.remove(model.folder)
+    this.#models.delete(name)
+    this.#parts.engine.setStandardVersion(name, '')
+    await this.#unload(name, origin)
+    await this.#parts.folders.unmap(name)
+    await remove(folder)
   }
 
   unregister(name: string, version: string, origin: ChangeOrigin): Promise<void> {
-    return this.#inTurn(async () => {
-      const { model, version: text } = this.#owned(name, version)
-      if (text === model.standard && model.versions.size > 1) {
-        throw new TorchserveError(
-          403,
-          'InvalidModelVersionException',
-          `Cannot remove default version for model ${name}`,
-        )
+    return this.#changes.pass(async () => {
+      const model = this.#own(name)
+      const one = versionOf(model, version)
+      if (one.archive.version === model.standard && model.versions.size > 1) {
+        throw new TorchserveError(403, 'InvalidModelVersion', `Cannot remove default version for model ${name}`)
       }
-      await this.#removeVersion(model, text, origin)
+      await this.#removeVersion(model, one, origin)
       this.#namesAtStart.delete(name)
     })
   }
 
   /** Throws TorchserveError at once, and not only when its turn comes: most clients do not wait for that. */
-  scale(name: string, version: string, min: number, max: number, origin: ChangeOrigin): Promise<number> {
-    this.#owned(name, version)
+  scale(name: string, version: string, min: number, max: number, origin: ChangeOrigin): Promise<void> {
+    versionOf(this.#own(name), version)
     if (max < min) throw badRequest('max_worker cannot be less than min_worker.')
     requireFewWorkers('min_worker', min)
-    return this.#inTurn(async () => {
-      const { model, version: text } = this.#owned(name, version)
-      const one = model.versions.get(text) as RegisteredVersion
-      Object.assign(one, { minWorkers: min, maxWorkers: max })
+    return this.#changes.pass(async () => {
+      const model = this.#own(name)
+      Object.assign(versionOf(model, version), { minWorkers: min, maxWorkers: max })
       await this.#serve(model, origin)
-      return min
     })
   }
 
   setDefault(name: string, version: string, origin: ChangeOrigin): Promise<void> {
-    return this.#inTurn(async () => {
-      const model = this.#models.get(name)
-      if (model === undefined) throw this.#notOwned(name)
+    return this.#changes.pass(async () => {
+      const model = this.#own(name)
       if (!model.versions.has(version)) {
         const text = `Model version ${version} does not exist for model ${name}`
-        throw new TorchserveError(404, 'ModelVersionNotFoundException', text)
+        throw new TorchserveError(404, 'ModelVersionNotFound', text)
       }
       model.standard = version
       await this.#serve(model, origin)
@@ -395,28 +329,41 @@ export class TorchserveModels {
     }
   }
 
-  #owned(name: string, version: string): { readonly model: RegisteredModel; readonly version: string } {
+  #own(name: string): RegisteredModel {
     const model = this.#models.get(name)
-    if (model === undefined) throw this.#notOwned(name)
-    const text = version === '' ? model.standard : version
-    if (!model.versions.has(text)) throw versionNotFound(name, text)
-    return { model, version: text }
-  }
-
-  #notOwned(name: string): TorchserveError {
-    const served = this.#parts.engine.servedModel(name)
-    if (served === undefined || served.state.kind === 'ABSENT') return modelNotFound(name)
-    return badRequest(
+    if (model !== undefined) return model
+    this.#other(name)
+    throw badRequest(
       `model ${name} is a model of the server's repository, which TorchServe's API does not change: use /v2/repository`,
     )
   }
 
-  async #inTurn<T>(act: () => Promise<T>): Promise<T> {
-    const change = this.#queue.then(act)
-    this.#queue = change.catch(() => undefined)
-    return change
+  /** A model that no archive of TorchServe is. */
+  #other(name: string): ServedModel {
+    const served = this.#parts.engine.servedModel(name)
+    if (served === undefined || served.state.kind === 'ABSENT') throw modelNotFound(name)
+    return served
+  }
+
+  /** That version of such a model; '' for the last one. */
+  #offered(name: string, version: string): ServedModel['offered'] {
+    const { offered } = this.#other(name)
+    if (version === '') return offered.slice(-1)
+    const wanted = offered.filter((one) => one.version === version)
+    if (wanted.length === 0) throw versionNotFound(name, version)
+    return wanted
   }
 }
+
+/** '' for the default version. */
+function versionOf({ name, standard, versions }: RegisteredModel, version: string): RegisteredVersion {
+  const text = version === '' ? standard : version
+  const found = versions.get(text)
+  if (found === undefined) throw versionNotFound(name, text)
+  return found
+}
+
+const remove = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true })
 
 function requireFewWorkers(parameter: string, count: number): void {
   if (count > mostWorkers) throw badRequest(`${parameter} is ${count}, at most ${mostWorkers} workers run a model`)
@@ -425,5 +372,5 @@ function requireFewWorkers(parameter: string, count: number): void {
 /** As TorchServe calls the error of an archive that it cannot serve. */
 function throwNamed(reason: unknown): never {
   const isRefused = reason instanceof ServerError && reason.message.startsWith('the archive ')
-  throw isRefused ? new TorchserveError(400, 'InvalidModelException', reason.message) : reason
+  throw isRefused ? new TorchserveError(400, 'InvalidModel', reason.message) : reason
 }

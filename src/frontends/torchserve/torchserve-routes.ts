@@ -1,33 +1,18 @@
 // TorchServe's three HTTP ports: predictions, management of models, metrics.
 
-import { requireRight, visibleModels } from '../../access/require-right.ts'
+import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
-import { ServerError } from '../../base/server-error.ts'
+import { requireRight, visibleModels } from '../../access/require-right.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
-import type { ApiName } from '../../access/api-name.ts'
+import { anyMethod, everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { queryOf } from '../../protocol/query-of.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import { inferenceDescription, managementDescription, modelDescription } from './torchserve-description.ts'
-import { PredictionExchange, type PredictionParts } from './prediction-endpoint.ts'
-import {
-  answerError,
-  answerJson,
-  answerStatus,
-  badRequest,
-  TorchserveError,
-  torchserveError,
-  unknownResource,
-  wrongMethod,
-} from './torchserve-answers.ts'
-import {
-  TorchserveManagement,
-  type Actor,
-  type Change,
-  type Fields,
-  type TorchserveSettings,
-} from './torchserve-management.ts'
+import { PredictionExchange, type HeaderPairs, type PredictionParts } from './prediction-endpoint.ts'
+import { answerError, answerJson, badRequest, unknownResource, wrongMethod } from './torchserve-answers.ts'
+import { managementOperations, type Fields, type Operation, type TorchserveSettings } from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 export type TorchserveParts = PredictionParts & {
@@ -36,12 +21,9 @@ export type TorchserveParts = PredictionParts & {
   readonly predict: RouteHandler
 }
 
-const anyMethod = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS']
 const metricsType = 'text/plain; version=0.0.4; charset=utf-8'
-/** More words behind the version of a path than this are an unknown path. */
-const pathWords = ['a', 'b', 'c', 'd', 'e']
 
-/** The path in parts, decoded; the first is ''. */
+/** The path in parts, decoded; the first is ''. The port has compared names as they were sent, perhaps percent-encoded. */
 function partsOf(http: PortRequest): string[] {
   const path = (http.target.split('?', 1)[0] ?? '').replace(/^https?:\/\/[^/]*/i, '').replace(/\/$/, '')
   try {
@@ -51,202 +33,142 @@ function partsOf(http: PortRequest): string[] {
   }
 }
 
-const queryOf = ({ target }: PortRequest): URLSearchParams =>
-  new URLSearchParams(target.includes('?') ? target.slice(target.indexOf('?') + 1) : '')
+type Handle = (http: PortRequest, caller: Caller, path: readonly string[]) => void
 
 /** Every route takes every method, which TorchServe answers in its own form where it is wrong, and a slash behind it. */
-function route(path: string, api: ApiName, handle: RouteHandler): Route {
-  const guarded: RouteHandler = (http, name, version, caller) => {
+function route(path: string, api: ApiName, handle: Handle): Route {
+  const guarded: RouteHandler = (http, _, __, caller) => {
     try {
-      handle(http, name, version, caller)
+      handle(http, caller, path === everyOtherPath ? [] : partsOf(http))
     } catch (reason) {
-      answerFailure(http, reason)
+      answerError(http, reason)
     }
   }
   const open = path === '/' || path === everyOtherPath ? path : `${path}[/]`
   return { path: open, methods: anyMethod, api, wrongMethodType: jsonType, handle: guarded }
 }
 
-function answerFailure(http: PortRequest, reason: unknown): void {
-  if (reason instanceof TorchserveError) {
-    answerError(http, reason)
-    return
-  }
-  const error = ServerError.from(reason)
-  answerError(http, torchserveError(error), error)
-}
+const unknownPath = route(everyOtherPath, 'metadata', (http) => void answerError(http, unknownResource()))
 
-const unknownPath = route(everyOtherPath, 'metadata', (http) => answerError(http, unknownResource()))
-
-/** What may stand behind a model: nothing, a version, and words. */
-const words = [
-  '',
-  ...pathWords.map(
-    (_, index) =>
-      `/${pathWords
-        .slice(0, index + 1)
-        .map((word) => `{${word}}`)
-        .join('/')}`,
-  ),
+const descriptionRoutes = (description: unknown): Route[] => [
+  route('/', 'metadata', (http) => {
+    if (http.method !== 'OPTIONS') throw wrongMethod()
+    answerJson(http, description)
+  }),
+  route('/api-description', 'metadata', (http) => answerJson(http, description)),
 ]
+
+/** What may stand behind a model: nothing, a version, and up to four words. */
+const words = ['', '/{a}', '/{a}/{b}', '/{a}/{b}/{c}', '/{a}/{b}/{c}/{d}', '/{a}/{b}/{c}/{d}/{e}']
 
 export function inferenceRoutes(parts: TorchserveParts): Route[] {
   const { engine, models } = parts
-  const predict = (
-    http: PortRequest,
-    caller: Caller,
-    name: string,
-    version: string,
-    extra: [string, string][],
-  ): void => {
+  const predict = (http: PortRequest, caller: Caller, name = '', version = '', extra: HeaderPairs = []): void => {
+    requireRight(caller, 'inference', name)
     const number = models.resolve(name, version)
-    if (engine.findVersion(name, number).config.backend === 'torchserve') {
-      new PredictionExchange(parts, http, caller, { extraHeaders: extra }).begin(name, number)
-    } else parts.predict(http, name, number, caller)
+    const isOwn = engine.findVersion(name, number).config.backend === 'torchserve'
+    if (isOwn) new PredictionExchange(parts, http, caller, extra).begin(name, number)
+    else parts.predict(http, name, number, caller)
   }
   const predictions =
-    (explains: 'True' | 'False'): RouteHandler =>
-    (http, _, __, caller) => {
-      const [, , name = '', version = '', ...rest] = partsOf(http)
-      // The port has compared the name as it was sent, which may be percent-encoded.
-      requireRight(caller, 'inference', name)
-      if (http.method === 'OPTIONS') {
-        models.resolve(name, version)
-        answerJson(http, modelDescription(name))
-      } else {
-        predict(http, caller, name, version, [
-          ['explain', explains],
-          ['url_path', rest.join('/')],
-        ])
+    (explain: 'True' | 'False'): Handle =>
+    (http, caller, [, , name = '', version, ...rest]) => {
+      if (http.method !== 'OPTIONS') {
+        const extra = { explain, url_path: rest.join('/') }
+        predict(http, caller, name, version, Object.entries(extra))
+        return
       }
-    }
-  const invoke: RouteHandler = (http, _, __, caller) => {
-    const only = models.list()
-    const name = queryOf(http).get('model_name') ?? (only.length === 1 ? (only[0]?.modelName ?? '') : '')
-    if (name === '') throw badRequest('Parameter model_name is required.')
-    requireRight(caller, 'inference', name)
-    predict(http, caller, name, '', [])
-  }
-  const ping = (http: PortRequest): void => {
-    const isHealthy = engine.isReady
-    answerJson(http, { status: isHealthy ? 'Healthy' : 'Unhealthy' }, isHealthy ? 200 : 500)
-  }
-  return [
-    route('/ping', 'health', ping),
-    route('/', 'metadata', describe(inferenceDescription)),
-    route('/api-description', 'metadata', (http) => answerJson(http, inferenceDescription)),
-    ...words.map((rest) => large(route(`/predictions/{model}${rest}`, 'inference', predictions('False')))),
-    ...words.slice(0, 2).map((rest) => large(route(`/explanations/{model}${rest}`, 'inference', predictions('True')))),
-    large(route('/invocations', 'inference', invoke)),
-    large(route('/models/{model}/invoke', 'inference', byPlace(2, 0))),
-    large(route('/{model}/predict', 'inference', byPlace(1, 0))),
-    large(route('/{model}/{a}/predict', 'inference', byPlace(1, 2))),
-    unknownPath,
-  ]
-
-  /** The older paths of TorchServe: the handler is told neither of a path nor of explanations. */
-  function byPlace(nameAt: number, versionAt: number): RouteHandler {
-    return (http, _, __, caller) => {
-      const path = partsOf(http)
-      const name = path[nameAt] ?? ''
       requireRight(caller, 'inference', name)
-      predict(http, caller, name, versionAt === 0 ? '' : (path[versionAt] ?? ''), [])
-    }
-  }
-}
-
-const describe =
-  (description: unknown): RouteHandler =>
-  (http) => {
-    if (http.method !== 'OPTIONS') throw wrongMethod()
-    answerJson(http, description)
-  }
-
-export function managementRoutes(parts: TorchserveParts, settings: TorchserveSettings): Route[] {
-  const management = new TorchserveManagement(parts.models, settings)
-  const collection: RouteHandler = (http, _, __, caller) => {
-    if (http.method === 'GET')
-      answerJson(
-        http,
-        management.list((name) => queryOf(http).get(name) ?? '', caller),
-      )
-    else if (http.method === 'POST') finish(http, management.register(requestFields(http), actorOf(http, caller)))
-    else throw wrongMethod()
-  }
-  const one: RouteHandler = (http, _, __, caller) => {
-    const [, , name = '', version = ''] = partsOf(http)
-    const actor = actorOf(http, caller)
-    if (http.method === 'GET') answerJson(http, management.describe(name, version, caller))
-    else if (http.method === 'PUT') finish(http, management.scale(name, version, requestFields(http), actor))
-    else if (http.method === 'DELETE') finish(http, management.unregister(name, version, actor))
-    else if (http.method !== 'OPTIONS') throw wrongMethod()
-    else {
-      requireRight(caller, 'model-repository', name)
+      models.resolve(name, version ?? '')
       answerJson(http, modelDescription(name))
     }
+  const invoke: Handle = (http, caller) => {
+    const [only, ...others] = models.list()
+    const name = queryOf(http.target).get('model_name') ?? (others.length === 0 ? only?.modelName : '') ?? ''
+    if (name === '') throw badRequest('Parameter model_name is required.')
+    predict(http, caller, name)
   }
-  const setDefault: RouteHandler = (http, _, __, caller) => {
-    const [, , name = '', version = ''] = partsOf(http)
-    // As in TorchServe, whoever asks here is told about the version.
-    if (http.method === 'GET') answerJson(http, management.describe(name, version, caller))
-    else if (http.method !== 'PUT') throw wrongMethod()
-    else finish(http, management.setDefault(name, version, actorOf(http, caller)))
-  }
+  const inference = (path: string, handle: Handle): Route => large(route(path, 'inference', handle))
   return [
-    route('/', 'metadata', describe(managementDescription)),
-    route('/api-description', 'metadata', (http) => answerJson(http, managementDescription)),
-    route('/models', 'model-repository', collection),
-    route('/models/{model}', 'model-repository', one),
-    route('/models/{model}/{a}', 'model-repository', one),
-    route('/models/{model}/{a}/set-default', 'model-repository', setDefault),
-    route('/v1/models/{model}', 'health', readiness(parts)),
+    route('/ping', 'health', (http) => {
+      const isHealthy = engine.isReady
+      answerJson(http, { status: isHealthy ? 'Healthy' : 'Unhealthy' }, isHealthy ? 200 : 500)
+    }),
+    ...descriptionRoutes(inferenceDescription),
+    ...words.map((rest) => inference(`/predictions/{model}${rest}`, predictions('False'))),
+    ...words.slice(0, 2).map((rest) => inference(`/explanations/{model}${rest}`, predictions('True'))),
+    // The older paths of TorchServe: the handler is told neither of a path nor of explanations.
+    inference('/invocations', invoke),
+    inference('/models/{model}/invoke', (http, caller, [, , name]) => predict(http, caller, name)),
+    inference('/{model}/predict', (http, caller, [, name]) => predict(http, caller, name)),
+    inference('/{model}/{a}/predict', (http, caller, [, name, version]) => predict(http, caller, name, version)),
     unknownPath,
   ]
 }
 
-const readiness =
-  ({ models, engine }: TorchserveParts): RouteHandler =>
-  (http, _, __, caller) => {
-    const name = partsOf(http)[3] ?? ''
-    requireRight(caller, 'health', name)
-    models.describe(name, '')
-    answerJson(http, { name, ready: engine.isModelReady(name, '') })
+export function managementRoutes({ models, engine }: TorchserveParts, settings: TorchserveSettings): Route[] {
+  const does = managementOperations(models, settings)
+  const one = { GET: does.DescribeModel, PUT: does.ScaleWorker, DELETE: does.UnregisterModel, OPTIONS: described }
+  const paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> = {
+    '/models': { GET: does.ListModels, POST: does.RegisterModel },
+    '/models/{model}': one,
+    '/models/{model}/{a}': one,
+    // As in TorchServe, whoever asks here is told about the version.
+    '/models/{model}/{a}/set-default': { GET: does.DescribeModel, PUT: does.SetDefault },
   }
-
-export function torchserveMetricsRoutes({ engine, models, counts }: TorchserveParts): Route[] {
-  const metrics: RouteHandler = (http, _, __, caller) => {
-    if (http.method !== 'GET') throw wrongMethod()
-    const names = new Set(queryOf(http).getAll('name[]'))
-    const isVisible = visibleModels(caller, 'statistics')
-    const loadTimes = isVisible === null ? models.loadTimes() : []
-    const versionOf = (model: string, version: string): string => models.versionName(model, version)
-    const text = counts.text({ engine, names, versionOf, loadTimes, isVisible })
-    http.respond(new HttpResponse(200, metricsType, [Buffer.from(text)]))
-  }
-  return [route('/metrics', 'statistics', metrics), unknownPath]
+  return [
+    ...descriptionRoutes(managementDescription),
+    ...Object.entries(paths).map(([path, methods]) =>
+      route(path, 'model-repository', (http, caller, [, , name = '', version = '']) => {
+        const operation = methods[http.method]
+        if (operation === undefined) throw wrongMethod()
+        const origin = httpChangeOrigin(http, caller)
+        void tell(http, operation({ name, version, fields: requestFields(http), caller, origin }))
+      }),
+    ),
+    route('/v1/models/{model}', 'health', (http, caller, [, , , name = '']) => {
+      requireRight(caller, 'health', name)
+      models.describe(name, '')
+      answerJson(http, { name, ready: engine.isModelReady(name, '') })
+    }),
+    unknownPath,
+  ]
 }
 
-function finish(http: PortRequest, { done, waits }: Change): void {
-  if (!waits) answerStatus(http, 'Processing worker updates...', 202)
-  done.then(
-    (text) => {
-      if (waits) answerStatus(http, text)
-    },
-    (reason: unknown) => {
-      if (waits) answerFailure(http, reason)
-    },
-  )
+const described: Operation = ({ name, caller }) => {
+  requireRight(caller, 'model-repository', name)
+  return { json: modelDescription(name) }
 }
 
-const actorOf = (http: PortRequest, caller: Caller): Actor => ({ caller, origin: httpChangeOrigin(http, caller) })
+async function tell(http: PortRequest, telling: ReturnType<Operation>): Promise<void> {
+  try {
+    const told = await telling
+    if ('json' in told) answerJson(http, told.json)
+    else answerJson(http, { status: told.text }, told.isUnderWay ? 202 : 200)
+  } catch (reason) {
+    answerError(http, reason)
+  }
+}
 
 /** The fields of a request: in its query, or in a body of JSON. */
 function requestFields(http: PortRequest): Fields {
-  const query = queryOf(http)
-  const isJson = (headerOf(http.headers, 'content-type') ?? '').startsWith(jsonType) && http.body.length > 0
-  const document = isJson ? parseJsonDocument(http.body) : null
+  const query = queryOf(http.target)
+  const isJson = http.method !== 'GET' && (headerOf(http.headers, 'content-type') ?? '').startsWith(jsonType)
+  let document: ReturnType<typeof parseJsonDocument> | null = null
   return (name) => {
-    const value = document === null ? undefined : memberOf(document, name)
-    return value === undefined || value === null ? (query.get(name) ?? '') : String(value as string | number | boolean)
+    if (isJson && http.body.length > 0) document ??= parseJsonDocument(http.body)
+    const value = document === null ? null : (memberOf(document, name) ?? null)
+    return value === null ? (query.get(name) ?? '') : String(value as string | number | boolean)
   }
+}
+
+export function torchserveMetricsRoutes({ engine, models, counts }: TorchserveParts): Route[] {
+  const metrics: Handle = (http, caller) => {
+    if (http.method !== 'GET') throw wrongMethod()
+    const names = new Set(queryOf(http.target).getAll('name[]'))
+    const isVisible = visibleModels(caller, 'statistics')
+    const text = counts.text({ engine, models, names, isVisible })
+    http.respond(new HttpResponse(200, metricsType, [Buffer.from(text)]))
+  }
+  return [route('/metrics', 'statistics', metrics), unknownPath]
 }

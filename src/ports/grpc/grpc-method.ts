@@ -60,6 +60,8 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
 type UnaryCodec = {
   readonly decode: (type: string, bytes: Buffer) => MessageValue
   readonly encode: (type: string, value: Readonly<MessageValue>) => Buffer
+  /** How the protocol tells an error; left out: as v2 does. */
+  readonly statusOf?: (reason: unknown) => GrpcStatus
 }
 
 const v2Codec: UnaryCodec = { decode: decodeMessage, encode: encodeMessage }
@@ -83,7 +85,7 @@ export function unaryMethod(
       const response = codec.encode(responseType, await answering)
       call.sendLast({ parts: [response], byteLength: response.length }, null)
     } catch (reason) {
-      call.finish(GrpcStatus.of(wording.tell(reason, { ...noCall, caller })))
+      call.finish(codec.statusOf?.(reason) ?? GrpcStatus.of(wording.tell(reason, { ...noCall, caller })))
     }
   }
   const begin: GrpcMethod['begin'] = (call, caller) => {

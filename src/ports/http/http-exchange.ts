@@ -9,7 +9,7 @@ import {
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
-import { headerOf, plainType } from '../../transport/http1/http-message.ts'
+import { headerOf, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { errorResponse } from './error-response.ts'
 import type { JsonOffload, Writer, WriterContext } from './json-offload.ts'
 import { copyOutputs } from './large-json.ts'
@@ -19,10 +19,15 @@ import { TracedRequest } from './traced-request.ts'
 
 const arrivalNames: ArrivalNames = ['HTTP_RECV_START', 'HTTP_RECV_END']
 
+/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
+const mostUnreadBytes = 16 * 1024 * 1024
+
 /** An inference that came by HTTP: the facts of its request, its disconnect and the stamps of its answer. */
 export abstract class HttpExchange extends InferenceExchange {
   protected readonly http: PortRequest
   #answering: PortRequest | null = null
+  /** The client has not read the pieces that it was sent. */
+  #isBehind = false
 
   constructor(parts: ExchangeParts, http: PortRequest, caller: Caller, answersOnce: boolean) {
     super(parts, caller, answersOnce)
@@ -81,6 +86,26 @@ export abstract class HttpExchange extends InferenceExchange {
     const load = this.loadHeader('text')
     if (marks === null && load === null) return http
     return new MarkedRequest(http, [...(marks ?? []), ...(load ?? [])])
+  }
+
+  /** Sends a piece of an answer. While the client does not read, the model is paused. */
+  protected sendPiece(stream: ResponseStream, piece: Uint8Array): void {
+    if (stream.unreadBytes > mostUnreadBytes) {
+      this.cancel()
+      this.overrun?.(stream.unreadBytes)
+      return
+    }
+    if (stream.write(piece) || this.#isBehind) return
+    this.#isBehind = true
+    stream.onDrain = () => {
+      this.#isBehind = false
+      this.setPaused(false)
+    }
+    this.setPaused(true)
+  }
+
+  protected override caughtUp(): void {
+    if (!this.#isBehind) super.caughtUp()
   }
 
   /** Other requests are served while a thread writes this answer. */

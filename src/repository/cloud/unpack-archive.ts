@@ -37,16 +37,16 @@ export async function unpackArchive(
   let entryCount = 0
   const entries = extract()
   const source = createReadStream(file)
-  const fed = (await isGzip(file))
+  const fed = (await beginsWith(file, gzipMark))
     ? pipeline(source, createGunzip(), atMost(limits, name), entries)
     : pipeline(source, entries)
   try {
     for await (const entry of entries) {
       const { header } = entry
-      if (++entryCount > limits.maxEntries) throw refused(name, `it has more than ${limits.maxEntries} entries`)
+      if (++entryCount > limits.maxEntries) throw refusedArchive(name, `it has more than ${limits.maxEntries} entries`)
       unpackedBytes += header.size ?? 0
       if (unpackedBytes > limits.maxUnpackedBytes) {
-        throw refused(name, `it unpacks to more than ${limits.maxUnpackedBytes} bytes`)
+        throw refusedArchive(name, `it unpacks to more than ${limits.maxUnpackedBytes} bytes`)
       }
       const entryPath = pathOf(header, name)
       if (header.type === 'directory') {
@@ -54,7 +54,7 @@ export async function unpackArchive(
         entry.resume()
         continue
       }
-      if (seen.has(entryPath)) throw refused(name, `it has two entries with the name ${shownName(entryPath)}`)
+      if (seen.has(entryPath)) throw refusedArchive(name, `it has two entries with the name ${shownName(entryPath)}`)
       seen.add(entryPath)
       if (header.type === 'file' || header.type === 'contiguous-file') {
         files.set(entryPath, { path: entryPath, ...(await keep(entry as AsyncIterable<Uint8Array>)) })
@@ -72,9 +72,9 @@ export async function unpackArchive(
   }
   followLinks(files, links, name)
   const both = fileAsFolder(new Set(files.keys()))
-  if (both !== null) throw refused(name, `${shownName(both)} is in it both as a file and as a folder`)
+  if (both !== null) throw refusedArchive(name, `${shownName(both)} is in it both as a file and as a folder`)
   for (const folder of folders) {
-    if (files.has(folder)) throw refused(name, `${shownName(folder)} is in it both as a file and as a folder`)
+    if (files.has(folder)) throw refusedArchive(name, `${shownName(folder)} is in it both as a file and as a folder`)
     files.set(folder, { path: folder, sha256: '', sizeBytes: 0 })
   }
   return [...files.values()].sort((a, b) => (a.path < b.path ? -1 : 1))
@@ -90,16 +90,18 @@ function atMost({ maxEntries, maxUnpackedBytes }: ArchiveLimits, name: string): 
   return new Transform({
     transform(chunk: Buffer, _, done) {
       seen += chunk.length
-      done(seen > most ? refused(name, `it unpacks to more than ${most} bytes, heads included`) : null, chunk)
+      done(seen > most ? refusedArchive(name, `it unpacks to more than ${most} bytes, heads included`) : null, chunk)
     },
   })
 }
 
-async function isGzip(file: string): Promise<boolean> {
+const gzipMark = [0x1f, 0x8b]
+
+export async function beginsWith(file: string, mark: readonly number[]): Promise<boolean> {
   const handle = await open(file, 'r')
   try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(2), 0, 2, 0)
-    return bytesRead === 2 && buffer[0] === 0x1f && buffer[1] === 0x8b
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(mark.length), 0, mark.length, 0)
+    return bytesRead === mark.length && buffer.equals(Buffer.from(mark))
   } finally {
     await handle.close()
   }
@@ -116,7 +118,7 @@ function pathOf(header: Header, name: string): string {
 function linkTarget(header: Header, entryPath: string, name: string): string {
   const { type, linkname } = header
   if (type !== 'symlink' && type !== 'link') {
-    throw refused(name, `${shownName(entryPath)} is no file, folder or link but a ${type ?? 'thing unknown'}`)
+    throw refusedArchive(name, `${shownName(entryPath)} is no file, folder or link but a ${type ?? 'thing unknown'}`)
   }
   const target = linkname ?? ''
   // A symbolic link counts from its own folder, a hard link from the archive's root.
@@ -124,7 +126,7 @@ function linkTarget(header: Header, entryPath: string, name: string): string {
     type === 'symlink' ? path.posix.join(path.posix.dirname(entryPath), target) : target,
   )
   if (target === '' || path.posix.isAbsolute(target) || joined.split('/').includes('..')) {
-    throw refused(name, `the link ${shownName(entryPath)} leads out of it, to ${shownName(target)}`)
+    throw refusedArchive(name, `the link ${shownName(entryPath)} leads out of it, to ${shownName(target)}`)
   }
   return requireRelativePath(joined, `a link of ${name}`)
 }
@@ -136,7 +138,7 @@ function followLinks(files: Map<string, ArchiveFile>, links: readonly Link[], na
     for (let hops = 0; targets.has(target) && hops < 16; hops++) target = targets.get(target) ?? ''
     const found = targets.has(target) ? undefined : files.get(target)
     if (found === undefined) {
-      throw refused(name, `the link ${shownName(link.path)} leads to no file of it: ${shownName(link.target)}`)
+      throw refusedArchive(name, `the link ${shownName(link.path)} leads to no file of it: ${shownName(link.target)}`)
     }
     files.set(link.path, { ...found, path: link.path })
   }
@@ -147,9 +149,9 @@ export function unpackFailure(reason: unknown, name: string): ServerError {
   if (reason instanceof ServerError) return reason
   const { message, syscall } = reason as NodeJS.ErrnoException
   return syscall === undefined
-    ? refused(name, `it is damaged: ${message}`)
+    ? refusedArchive(name, `it is damaged: ${message}`)
     : new ServerError('INTERNAL', `the archive ${name} cannot be unpacked: ${message}`, { cause: reason })
 }
 
-const refused = (name: string, reason: string): ServerError =>
-  new ServerError('INVALID_ARG', `the archive ${name} is refused: ${reason}`)
+export const refusedArchive = (name: string, reason: string): ServerError =>
+  ServerError.withoutStack('INVALID_ARG', `the archive ${name} is refused: ${reason}`)

@@ -9,7 +9,7 @@ import { pipeline } from 'node:stream/promises'
 import { crc32, createInflateRaw } from 'node:zlib'
 import { ServerError } from '../../base/server-error.ts'
 import { fileAsFolder, requireRelativePath, shownName } from './safe-name.ts'
-import { unpackFailure, type ArchiveLimits } from './unpack-archive.ts'
+import { refusedArchive as refused, unpackFailure, type ArchiveLimits } from './unpack-archive.ts'
 
 type ZipEntry = {
   readonly path: string
@@ -203,6 +203,3 @@ function exactly({ path: entryPath, sizeBytes, checksum }: ZipEntry, name: strin
     },
   })
 }
-
-const refused = (name: string, reason: string): ServerError =>
-  ServerError.withoutStack('INVALID_ARG', `the archive ${name} is refused: ${reason}`)

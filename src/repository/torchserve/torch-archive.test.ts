@@ -6,9 +6,7 @@ import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { pack, type Header } from 'tar-stream'
-import { unpackTorchArchive } from './torch-archive.ts'
-import { writeTorchSettings } from './torch-archives.ts'
-import { servingOf } from './torch-config-text.ts'
+import { prepareTorchArchive } from './torch-archive.ts'
 
 type Entry = Partial<Header> & { readonly name: string; readonly content?: string }
 
@@ -30,6 +28,7 @@ async function tarOf(entries: readonly Entry[]): Promise<Buffer> {
 
 describe('an archive of TorchServe', () => {
   const limits = { maxEntries: 20, maxUnpackedBytes: 4000 }
+  const settings = { limits, python: '', given: {}, defaults: {} }
   let root = ''
   let count = 0
   before(async () => {
@@ -42,7 +41,7 @@ describe('an archive of TorchServe', () => {
   async function unpack(file: string): Promise<string> {
     const target = placeOf('unpacked')
     await mkdir(target)
-    await unpackTorchArchive(file, target, limits)
+    await prepareTorchArchive(file, target, settings)
     return target
   }
   async function unpackTar(entries: readonly Entry[], after = Buffer.alloc(0)): Promise<string> {
@@ -72,8 +71,7 @@ describe('an archive of TorchServe', () => {
     await mkdir(target)
     const file = placeOf('some.tar')
     await writeFile(file, await tarOf([...plain, { name: 'MAR-INF/galatea.json/x' }]))
-    const archive = await unpackTorchArchive(file, target, limits)
-    await writeTorchSettings(target, archive, servingOf(archive, {}, {}))
+    await prepareTorchArchive(file, target, settings)
     assert.match(await readFile(path.join(target, 'MAR-INF/galatea.json'), 'utf8'), /"batchSize": 1/)
   })
 

@@ -1,22 +1,6 @@
 // config.pbtxt of a model that came as a TorchServe archive.
 
-import type { TorchArchive } from './torch-archive.ts'
-
-export type TorchServing = {
-  readonly batchSize: number
-  readonly maxBatchDelayMs: number
-  readonly workers: number
-  readonly jobQueueSize: number
-  /** Versions to serve; empty: the version policy is left out. */
-  readonly versions: readonly number[]
-  readonly decodesInput: boolean
-  /** '' for none. */
-  readonly serviceEnvelope: string
-  /** In place of the manifest's; '' for that. */
-  readonly handler: string
-  /** 0: no limit. */
-  readonly responseTimeoutSecs: number
-}
+import type { TorchArchive, TorchServing } from '../../model/torch-archive.ts'
 
 const torchServingDefaults: TorchServing = {
   batchSize: 1,
@@ -39,25 +23,24 @@ export function servingOf(
   given: Partial<TorchServing>,
   defaults: Partial<TorchServing>,
 ): TorchServing {
-  const number = (key: string, least: number): number | undefined => {
+  const own: Record<string, number> = {}
+  for (const [field, key, least] of numbers) {
     const value = config[key]
-    return typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= 2 ** 31 - 1
-      ? value
-      : undefined
-  }
-  const own = {
-    batchSize: number('batchSize', 1),
-    maxBatchDelayMs: number('maxBatchDelay', 0),
-    workers: number('minWorkers', 0),
-    jobQueueSize: number('jobQueueSize', 1),
-    responseTimeoutSecs: number('responseTimeout', 1),
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value < 2 ** 31)
+      own[field] = value
   }
   const { workers } = own
-  return { ...torchServingDefaults, ...defaults, ...defined(own), ...defined(given), ...defined({ workers }) }
+  return { ...torchServingDefaults, ...defaults, ...own, ...given, ...(workers === undefined ? {} : { workers }) }
 }
 
-const defined = (values: Partial<Record<keyof TorchServing, unknown>>): Partial<TorchServing> =>
-  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined))
+/** What model-config.yaml says, and the least that makes sense. */
+const numbers: readonly (readonly [field: keyof TorchServing, key: string, least: number])[] = [
+  ['batchSize', 'batchSize', 1],
+  ['maxBatchDelayMs', 'maxBatchDelay', 0],
+  ['workers', 'minWorkers', 0],
+  ['jobQueueSize', 'jobQueueSize', 1],
+  ['responseTimeoutSecs', 'responseTimeout', 1],
+]
 
 export function torchConfigText(archive: TorchArchive, serving: TorchServing): string {
   const { batchSize, maxBatchDelayMs, workers, jobQueueSize, versions } = serving
