@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseProperties, torchserveFlagsOf } from './torchserve.ts'
+import { parseProperties, torchserveFlagsOf, withEnvironment } from './torchserve.ts'
 
 test('a properties file has comments, continued lines, and = or : between key and value', () => {
   const text =
@@ -25,14 +25,15 @@ test('a command line of TorchServe and its properties become flags', () => {
     'c',
     '--foreground',
   ]
-  const { flags, notes } = torchserveFlagsOf([...args, '--log-verbose=1'], {
+  const file = {
     inference_address: 'http://0.0.0.0:8085',
     management_address: 'http://127.0.0.1:8086',
     enable_model_api: 'true',
     allowed_urls: 'file://.*, https://models.example/.*',
     load_models: 'ignored.mar',
     workflow_store: 'w',
-  })
+  }
+  const { flags, notes } = torchserveFlagsOf([...args, '--log-verbose=1'], { file, environment: {} })
   assert.deepEqual(flags.slice(5), [
     '--torchserve-model-store=store',
     '--torchserve-model=a=a.mar',
@@ -46,4 +47,49 @@ test('a command line of TorchServe and its properties become flags', () => {
     '--log-verbose=1',
   ])
   assert.deepEqual(notes, ['workflow_store of config.properties has no effect'])
+})
+
+const ownFlags = (args: readonly string[], properties: Record<string, string>, variables: Record<string, string>) =>
+  torchserveFlagsOf(args, withEnvironment(properties, variables)).flags.slice(5)
+
+test('with enable_envvars_config=true variables TS_KEY come before the file and before the command line', () => {
+  const properties = { enable_envvars_config: 'true', job_queue_size: '7', enable_model_api: 'true', model_store: 'f' }
+  const args = ['--model-store', 'c', '--enable-model-api']
+  const variables = {
+    TS_MODEL_STORE: 'v',
+    TS_JOB_QUEUE_SIZE: '9',
+    TS_ENABLE_MODEL_API: 'false',
+    TS_LOAD_MODELS: 'a.mar, b=b.mar',
+    TS_CONFIG_FILE: 'not a key',
+    TS_METRICS_MODE: 'log',
+    JOB_QUEUE_SIZE: '11',
+  }
+  const models = ['--torchserve-model=a.mar', '--torchserve-model=b=b.mar']
+  assert.deepEqual(ownFlags(args, properties, variables), [
+    '--torchserve-model-store=v',
+    ...models,
+    '--torchserve-enable-model-api',
+    '--torchserve-job-queue-size=9',
+    '--torchserve-enable-model-api=false',
+  ])
+  const without = { ...properties, enable_envvars_config: 'false' }
+  assert.deepEqual(ownFlags([], without, variables), [
+    '--torchserve-model-store=f',
+    '--torchserve-job-queue-size=7',
+    '--torchserve-enable-model-api=true',
+  ])
+})
+
+test('TS_ALLOWED_URLS is read only with use_env_allowed_urls=true', () => {
+  const variables = { TS_ALLOWED_URLS: 'https://elsewhere/.*' }
+  const properties = { enable_envvars_config: 'true', allowed_urls: 'https://here/.*' }
+  assert.deepEqual(ownFlags([], properties, variables), ['--torchserve-allowed-url=https://here/.*'])
+  const allowing = { ...properties, use_env_allowed_urls: 'true' }
+  assert.deepEqual(ownFlags([], allowing, variables), ['--torchserve-allowed-url=https://elsewhere/.*'])
+})
+
+test('$$NAME$$ in a value is a variable, which must be there', () => {
+  const properties = { model_store: '/a/$$WHERE$$/$$WHERE$$' }
+  assert.deepEqual(ownFlags([], properties, { WHERE: 'b' }), ['--torchserve-model-store=/a/b/b'])
+  assert.throws(() => withEnvironment(properties, {}), /^Error: Invalid Environment Variable WHERE$/)
 })

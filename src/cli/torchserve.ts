@@ -10,15 +10,35 @@ const mostPropertyBytes = 1024 * 1024
 
 /** The lines `key=value` of a Java properties file. */
 export function parseProperties(text: string): Properties {
-  const entries: [string, string][] = []
-  for (const line of text.replace(/\\\r?\n[ \t]*/g, '').split(/\r?\n/)) {
-    const match = /^[ \t]*([^\s#!=:][^\s=:]*)[ \t]*[=:]?[ \t]*(.*)$/.exec(line)
-    if (match !== null) entries.push([match[1] ?? '', (match[2] ?? '').trim()])
-  }
-  return Object.fromEntries(entries)
+  const lines = text.replace(/\\\r?\n[ \t]*/g, '').matchAll(/^[ \t]*([^\s#!=:][^\s=:]*)[ \t]*[=:]?[ \t]*(.*)$/gm)
+  return Object.fromEntries([...lines].map(([, key = '', value = '']) => [key, value.trim()]))
 }
 
-type TorchserveCommand = { readonly flags: readonly string[]; readonly notes: readonly string[] }
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** What stands in the file and in the environment. What the environment says counts more than the command line. */
+type Settings = { readonly file: Properties; readonly environment: Properties }
+
+/** As in TorchServe: `$$NAME$$` is a variable, and with `enable_envvars_config=true` so is each key, as TS_KEY. Throws an Error. */
+export function withEnvironment(properties: Properties, variables: Environment): Settings {
+  const file: Record<string, string> = {}
+  const environment: Record<string, string> = {}
+  for (const [key, text] of Object.entries(properties)) {
+    file[key] = text.replaceAll(/\$\$([^$]{2,})\$\$/g, (_, name: string) => {
+      const value = variables[name]
+      if (value === undefined) throw new Error(`Invalid Environment Variable ${name}`)
+      return value
+    })
+  }
+  if (!/^true$/i.test(file['enable_envvars_config'] ?? '')) return { file, environment }
+  for (const key of [...Object.keys(flagsOfProperty), ...silent]) {
+    const value = variables[`TS_${key.toUpperCase()}`]
+    // Who sets variables does not say by that alone where code comes from.
+    const isRead = key !== 'allowed_urls' || file['use_env_allowed_urls'] === 'true'
+    if (value !== undefined && isRead) environment[key] = value
+  }
+  return { file, environment }
+}
 
 /** Words of TorchServe's command line that take a value; the others are switches. */
 const valued = new Set([
@@ -35,76 +55,88 @@ type Given = { readonly values: ReadonlyMap<string, readonly string[]>; readonly
 function readWords(args: readonly string[]): Given {
   const values = new Map<string, string[]>()
   const others: string[] = []
-  let current: string[] | null = null
+  let current = others
   for (const word of args) {
     const [name = '', ...rest] = word.split('=')
-    if (valued.has(name) && word.startsWith('--')) {
+    if (valued.has(name)) {
       current = values.get(name) ?? []
       values.set(name, current)
       if (rest.length > 0) current.push(rest.join('='))
-    } else if (word.startsWith('-')) {
-      others.push(word)
-      current = null
-    } else if (current === null) others.push(word)
-    else current.push(word)
+    } else {
+      if (word.startsWith('-')) current = others
+      current.push(word)
+    }
   }
   return { values, others }
 }
 
-/** What a command line and its properties mean. Flags of Galatea among the words stay as they are. */
-export function torchserveFlagsOf(args: readonly string[], properties: Properties): TorchserveCommand {
+/** What a command line and its settings mean. Flags of Galatea among the words stay as they are. */
+export function torchserveFlagsOf(
+  args: readonly string[],
+  { file, environment }: Settings,
+): { readonly flags: string[]; readonly notes: readonly string[] } {
   const { values, others } = readWords(args)
+  const flagsOf = (properties: Properties): string[] =>
+    Object.entries(properties).flatMap(([key, value]) => flagsOfProperty[key]?.(value) ?? [])
+  const inFile = Object.fromEntries(Object.entries(file).filter(([key]) => environment[key] === undefined))
+  const store = environment['model_store'] ?? values.get('--model-store')?.[0] ?? file['model_store']
+  const listed = environment['load_models'] ?? values.get('--models')?.join() ?? file['load_models'] ?? ''
+  const models = listed.split(',').map((each) => each.trim())
   const flags = [
     '--allow-torchserve',
     '--exit-on-error=false',
     '--allow-http=false',
     '--allow-grpc=false',
     '--allow-metrics=false',
+    ...(store === undefined ? [] : [`--torchserve-model-store=${store}`]),
+    ...models.filter((model) => model !== '' && model !== 'none').map((model) => `--torchserve-model=${model}`),
+    ...flagsOf(inFile),
+    ...others.flatMap((word) => flagsOfWord[word] ?? [word]),
+    ...flagsOf(environment),
   ]
-  const notes: string[] = []
-  const store = values.get('--model-store')?.[0] ?? properties['model_store']
-  if (store !== undefined) flags.push(`--torchserve-model-store=${store}`)
-  const models = values.get('--models') ?? (properties['load_models'] ?? '').split(',').map((each) => each.trim())
-  for (const model of models) if (model !== '' && model !== 'none') flags.push(`--torchserve-model=${model}`)
-  flags.push(...addressFlags(properties))
-  for (const [key, value] of Object.entries(properties)) {
-    const flag = flagOfProperty[key]
-    if (flag !== undefined) flags.push(...flag(value))
-    else if (!silent.has(key)) notes.push(`${key} of config.properties has no effect`)
-  }
-  for (const word of others) {
-    const known = flagOfWord[word]
-    if (known === undefined) flags.push(word)
-    else flags.push(...known)
-  }
-  return { flags, notes }
+  const unknown = Object.keys(file).filter((key) => flagsOfProperty[key] === undefined && !silent.has(key))
+  return { flags, notes: unknown.map((key) => `${key} of config.properties has no effect`) }
 }
 
-const one =
-  (flag: string) =>
-  (value: string): string[] => [`--${flag}=${value}`]
+type Translation = (value: string) => string[]
 
-const flagOfProperty: Readonly<Record<string, (value: string) => string[]>> = {
-  default_workers_per_model: one('torchserve-default-workers'),
-  job_queue_size: one('torchserve-job-queue-size'),
-  default_response_timeout: one('torchserve-response-timeout-secs'),
-  decode_input_request: one('torchserve-decode-input'),
-  service_envelope: one('torchserve-service-envelope'),
-  install_py_dep_per_model: one('torchserve-install-requirements'),
-  enable_model_api: one('torchserve-enable-model-api'),
-  max_request_size: (value) => [`--http-max-input-size=${value}`, `--grpc-max-message-size=${value}`],
-  grpc_inference_port: one('torchserve-grpc-inference-port'),
-  grpc_management_port: one('torchserve-grpc-management-port'),
+const flagTo =
+  (...flags: string[]): Translation =>
+  (value) =>
+    flags.map((flag) => `--${flag}=${value}`)
+
+/** `inference_address=http://0.0.0.0:8080` and the like. All ports listen on the address of the first one. */
+const addressTo =
+  (port: 'inference' | 'management' | 'metrics'): Translation =>
+  (value) => {
+    const match = /^(?:https?:\/\/)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?\/?$/.exec(value)
+    if (match === null) return []
+    const [, host = '', number] = match
+    const address = port === 'inference' ? [`--torchserve-address=${host.replace(/[[\]]/g, '')}`] : []
+    return [...address, ...(number === undefined ? [] : [`--torchserve-${port}-port=${number}`])]
+  }
+
+const flagsOfProperty: Readonly<Record<string, Translation>> = {
+  inference_address: addressTo('inference'),
+  management_address: addressTo('management'),
+  metrics_address: addressTo('metrics'),
+  default_workers_per_model: flagTo('torchserve-default-workers'),
+  job_queue_size: flagTo('torchserve-job-queue-size'),
+  default_response_timeout: flagTo('torchserve-response-timeout-secs'),
+  decode_input_request: flagTo('torchserve-decode-input'),
+  service_envelope: flagTo('torchserve-service-envelope'),
+  install_py_dep_per_model: flagTo('torchserve-install-requirements'),
+  enable_model_api: flagTo('torchserve-enable-model-api'),
+  max_request_size: flagTo('http-max-input-size', 'grpc-max-message-size'),
+  grpc_inference_port: flagTo('torchserve-grpc-inference-port'),
+  grpc_management_port: flagTo('torchserve-grpc-management-port'),
   allowed_urls: (value) => value.split(',').map((each) => `--torchserve-allowed-url=${each.trim()}`),
-  model_store: () => [],
-  load_models: () => [],
-  inference_address: () => [],
-  management_address: () => [],
-  metrics_address: () => [],
 }
 
-/** Keys that change nothing here and need no word. */
-const silent = new Set([
+/** Keys that are read together with the command line, or change nothing here and need no word. */
+const silent: ReadonlySet<string> = new Set([
+  'model_store',
+  'load_models',
   'number_of_netty_threads',
   'grpc_inference_address',
   'grpc_management_address',
@@ -113,6 +145,7 @@ const silent = new Set([
   'netty_client_threads',
   'metrics_mode',
   'enable_envvars_config',
+  'use_env_allowed_urls',
   'prefer_direct_buffer',
   'disable_token_authorization',
   'default_startup_timeout',
@@ -122,7 +155,7 @@ const silent = new Set([
   'model_snapshot',
 ])
 
-const flagOfWord: Readonly<Record<string, readonly string[]>> = {
+const flagsOfWord: Readonly<Record<string, readonly string[]>> = {
   '--start': [],
   '--foreground': [],
   '--ncs': [],
@@ -132,39 +165,24 @@ const flagOfWord: Readonly<Record<string, readonly string[]>> = {
   '--model-api-enabled': ['--torchserve-enable-model-api'],
 }
 
-/** `inference_address=http://0.0.0.0:8080` and the like. All ports listen on the address of the first one. */
-function addressFlags(properties: Properties): string[] {
-  const ports = { inference_address: 'inference', management_address: 'management', metrics_address: 'metrics' }
-  return Object.entries(ports).flatMap(([key, port]) => {
-    const match = /^(?:https?:\/\/)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?\/?$/.exec(properties[key] ?? '')
-    if (match === null) return []
-    const [, host = '', number] = match
-    const address = key === 'inference_address' ? [`--torchserve-address=${host.replace(/[[\]]/g, '')}`] : []
-    return [...address, ...(number === undefined ? [] : [`--torchserve-${port}-port=${number}`])]
-  })
-}
-
 /** Resolves with the exit code. */
 export async function runTorchserve(args: string[], io: CommandIo): Promise<number> {
   if (args.includes('--stop')) {
     io.stderr('galatea torchserve: --stop is not needed: the server runs in the foreground and ends with SIGTERM\n')
     return 2
   }
-  const { values } = readWords(args)
-  const file = values.get('--ts-config')?.[0] ?? process.env['TS_CONFIG_FILE'] ?? ''
-  let properties: Properties = {}
-  if (file !== '') {
-    try {
-      const text = await readFile(file, 'utf8')
-      if (text.length > mostPropertyBytes) throw new Error(`it has more than ${mostPropertyBytes} bytes`)
-      properties = parseProperties(text)
-    } catch (reason) {
-      io.stderr(`galatea torchserve: cannot read ${file}: ${messageOf(reason)}\n`)
-      return 1
-    }
+  const file = readWords(args).values.get('--ts-config')?.[0] ?? process.env['TS_CONFIG_FILE'] ?? ''
+  let settings: Settings = { file: {}, environment: {} }
+  try {
+    const text = file === '' ? '' : await readFile(file, 'utf8')
+    if (text.length > mostPropertyBytes) throw new Error(`it has more than ${mostPropertyBytes} bytes`)
+    settings = withEnvironment(parseProperties(text), process.env)
+  } catch (reason) {
+    io.stderr(`galatea torchserve: cannot read ${file}: ${messageOf(reason)}\n`)
+    return 1
   }
-  const { flags, notes } = torchserveFlagsOf(args, properties)
+  const { flags, notes } = torchserveFlagsOf(args, settings)
   for (const note of notes) io.stderr(`galatea torchserve: ${note}\n`)
   const { runServe } = await import('./serve.ts')
-  return runServe([...flags], io)
+  return runServe(flags, io)
 }

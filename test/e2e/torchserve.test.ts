@@ -371,10 +371,10 @@ load_models=function.mar
   })
   const { outputs } = (await answer.json()) as { outputs: { name: string; data: string[] }[] }
   assert.deepEqual(outputs.find(({ name }) => name === 'prediction')?.data, ['function loaded 1'])
-  const { flags } = torchserveFlagsOf(
-    ['--start', '--model-store', store],
-    parseProperties(await readFile(path.join(root, 'config.properties'), 'utf8')),
-  )
+  const { flags } = torchserveFlagsOf(['--start', '--model-store', store], {
+    file: parseProperties(await readFile(path.join(root, 'config.properties'), 'utf8')),
+    environment: {},
+  })
   const own = flags.filter((flag) => !flag.startsWith('--allow-') || flag === '--allow-torchserve')
   const moved = await start(own)
   const address = moved.furtherAddress('TorchServe inference')
