@@ -166,6 +166,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/torchserve/torchserve-models.ts mostVersions',
     'frontends/torchserve/torchserve-models.ts mostWorkers',
   ],
+  'TorchServe archives that are unpacked at a time': ['frontends/torchserve/torchserve-models.ts mostUnpacking'],
   'headers that a TorchServe handler sets': ['protocol/torchserve/torch-request.ts mostAnswerHeaders'],
   "models on one page of TorchServe's list": ['frontends/torchserve/torchserve-management.ts mostListed'],
   'choices, prompts and probabilities of a call of the OpenAI API': [

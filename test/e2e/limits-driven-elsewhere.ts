@@ -222,6 +222,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/torchserve.test.ts',
     '257 workers are refused',
   ),
+  'TorchServe archives that are unpacked at a time': elsewhere(
+    'src/frontends/torchserve/torchserve-models.test.ts',
+    'of which there are four at a time',
+  ),
   'headers that a TorchServe handler sets': elsewhere(
     'src/protocol/torchserve/torch-request.test.ts',
     'a handler cannot write into the head of the answer',

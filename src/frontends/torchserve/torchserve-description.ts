@@ -1,30 +1,26 @@
 // What OPTIONS / and /api-description answer.
 
+import { jsonContent, object, pathParameter } from '../../protocol/openapi-parts.ts'
+
 const openapi = '3.0.1'
 const info = {
   title: 'TorchServe APIs',
   description: 'TorchServe is a flexible and easy to use tool for serving deep learning models',
   version: '0.12.0',
 }
-const errorSchema = {
-  type: 'object',
-  required: ['code', 'type', 'message'],
-  properties: {
-    code: { type: 'integer', description: 'Error code.' },
-    type: { type: 'string', description: 'Error type.' },
-    message: { type: 'string', description: 'Error message.' },
-  },
-}
-const content = { 'application/json': { schema: errorSchema } }
+const error = object(['code', 'type', 'message'], {
+  code: { type: 'integer', description: 'Error code.' },
+  type: { type: 'string', description: 'Error type.' },
+  message: { type: 'string', description: 'Error message.' },
+})
 const responses = {
   200: { description: 'OK' },
-  404: { description: 'Not Found', content },
-  500: { description: 'Internal Server Error', content },
+  404: { description: 'Not Found', content: jsonContent(error) },
+  500: { description: 'Internal Server Error', content: jsonContent(error) },
 }
 
 const operation = (operationId: string, description: string, names: readonly string[] = []): object => {
-  const parameters = names.map((name) => ({ in: 'path', name, required: true, schema: { type: 'string' } }))
-  return { description, operationId, parameters, responses }
+  return { description, operationId, parameters: names.map(pathParameter), responses }
 }
 
 type Row = readonly [verb: string, path: string, id: string, description: string]

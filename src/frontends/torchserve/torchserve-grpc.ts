@@ -54,32 +54,23 @@ function statusOf(reason: unknown): GrpcStatus {
 
 const codec = { decode: decodeTorch, encode: encodeTorch, statusOf }
 
-function unary(
-  { log, clock, engine }: GrpcParts,
-  path: string,
-  api: GrpcMethod['api'],
-  types: readonly [string, string],
-  act: UnaryMethod,
-): GrpcMethod {
-  return unaryMethod({ log, clock, wording: engine.wording }, path, api, types, act, false, codec)
-}
-
 export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
+  const { log, engine } = parts
   const service = '/org.pytorch.serve.grpc.inference.InferenceAPIsService'
+  const ping: UnaryMethod = () => ({ health: prettyJson({ status: engine.isReady ? 'Healthy' : 'Unhealthy' }) })
+  const types = ['Empty', 'TorchServeHealthResponse'] as const
   const predict = (rpc: string, takesPieces: boolean): GrpcMethod => ({
     path: `${service}/${rpc}`,
     api: 'inference',
     begin: (call, caller) => {
-      call.allowLargeMessages()
-      takeOne(call, parts.log, (message) => beginPrediction(parts, call, caller, message, takesPieces, sinkOf(call)))
+      const predictions = new PredictionCall(parts, call, caller, takesPieces)
+      takeOne(call, log, (message) => predictions.begin(message))
     },
   })
   const streams = new Set<PredictionStream>()
   return {
     methods: [
-      unary(parts, `${service}/Ping`, 'health', ['Empty', 'TorchServeHealthResponse'], () => ({
-        health: prettyJson({ status: parts.engine.isReady ? 'Healthy' : 'Unhealthy' }),
-      })),
+      unaryMethod({ ...parts, wording: engine.wording }, `${service}/Ping`, 'health', types, ping, false, codec),
       predict('Predictions', false),
       predict('StreamPredictions', true),
       {
@@ -99,152 +90,127 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
   }
 }
 
-function beginPrediction(
-  parts: GrpcParts,
-  call: PortCall,
-  caller: Caller,
-  message: Buffer,
-  takesPieces: boolean,
-  sink: PredictionSink,
-): void {
-  try {
-    const request = decodeTorch('PredictionsRequest', message)
-    sink.begin?.(request)
-    const name = request['modelName'] as string
-    if (name === '') throw badRequest('Parameter model_name is required.')
-    // Who may not use a model is not told whether it is there.
-    requireRight(caller, 'inference', name)
-    const number = parts.models.resolve(name, request['modelVersion'] as string)
-    new GrpcPrediction(parts, call, caller, { message, request, takesPieces, sink }).begin(name, number)
-  } catch (reason) {
-    if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
-    if (reason instanceof ServerError) parts.engine.refusals.count(reason)
-    sink.fail(reason)
+/** A call that is one prediction. */
+class PredictionCall {
+  readonly parts: GrpcParts
+  readonly call: PortCall
+  readonly caller: Caller
+  /** The answer may come in pieces, as the handler makes them. */
+  readonly takesPieces: boolean
+
+  constructor(parts: GrpcParts, call: PortCall, caller: Caller, takesPieces: boolean) {
+    this.parts = parts
+    this.call = call
+    this.caller = caller
+    this.takesPieces = takesPieces
+    call.allowLargeMessages()
+  }
+
+  begin(message: Buffer): void {
+    const { engine, models } = this.parts
+    try {
+      const request = decodeTorch('PredictionsRequest', message)
+      this.asked?.(request)
+      const name = request['modelName'] as string
+      if (name === '') throw badRequest('Parameter model_name is required.')
+      // Who may not use a model is not told whether it is there.
+      requireRight(this.caller, 'inference', name)
+      const number = models.resolve(name, request['modelVersion'] as string)
+      new GrpcPrediction(this, message, request).begin(name, number)
+    } catch (reason) {
+      if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
+      if (reason instanceof ServerError) engine.refusals.count(reason)
+      this.fail(reason)
+    }
+  }
+
+  protected asked?(request: MessageValue): void
+
+  /** One answer, or one piece of it. */
+  send(answer: MessageValue): void {
+    const bytes = encodeTorch('PredictionResponse', answer)
+    this.call.send({ parts: [bytes], byteLength: bytes.length }, null)
+  }
+
+  end(): void {
+    this.call.finish(statusOk)
+  }
+
+  fail(error: unknown): void {
+    const { code, message } = statusOf(error)
+    // TorchServe has one code for what is wrong before the model is asked.
+    this.call.finish(new GrpcStatus(error instanceof TorchserveError ? statusCodes.INTERNAL : code, message))
   }
 }
-
-function send(call: PortCall, answer: MessageValue): void {
-  const bytes = encodeTorch('PredictionResponse', answer)
-  call.send({ parts: [bytes], byteLength: bytes.length }, null)
-}
-
-/** The call is one prediction. */
-const sinkOf = (call: PortCall): PredictionSink => ({
-  piece: (prediction) => send(call, { prediction }),
-  end: () => call.finish(statusOk),
-  fail: (error) => {
-    const status = statusOf(error)
-    // TorchServe has one code for what is wrong before the model is asked.
-    call.finish(error instanceof TorchserveError ? new GrpcStatus(statusCodes.INTERNAL, status.message) : status)
-  },
-})
 
 /**
  * StreamPredictions2: any number of predictions on one call, one after the other, so that those of a sequence keep their order. The
  * next message waits in the client until the one before it is answered. An error is an answer and does not end the stream.
  */
-class PredictionStream implements PredictionSink {
-  readonly #call: PortCall
+class PredictionStream extends PredictionCall {
   #message: Buffer | null = null
   #sequenceId = ''
   #endStatus: GrpcStatus | null = null
 
   constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
-    this.#call = call
-    call.allowLargeMessages()
-    call.onMessage = (message) => {
-      this.#message = message
-      this.#sequenceId = ''
-      call.setPaused(true)
-      beginPrediction(parts, call, caller, message, true, this)
-    }
+    super(parts, call, caller, true)
+    call.onMessage = (message) => this.begin(message)
     call.onHalfClose = () => this.drain(statusOk)
   }
 
   /** No further messages; the stream ends after the one under way. */
   drain(status: GrpcStatus): void {
     this.#endStatus ??= status
-    if (this.#message === null) this.#call.finish(this.#endStatus)
+    if (this.#message === null) this.call.finish(this.#endStatus)
   }
 
-  begin(request: MessageValue): void {
+  override begin(message: Buffer): void {
+    this.#message = message
+    this.#sequenceId = ''
+    this.call.setPaused(true)
+    super.begin(message)
+  }
+
+  protected override asked(request: MessageValue): void {
     this.#sequenceId = request['sequenceId'] as string
   }
-  piece(prediction: Buffer): void {
-    send(this.#call, { prediction, sequenceId: this.#sequenceId })
+
+  override send(answer: MessageValue): void {
+    super.send({ ...answer, sequenceId: this.#sequenceId })
   }
-  fail(error: unknown): void {
+
+  override fail(error: unknown): void {
     const { code, message } = statusOf(error)
-    send(this.#call, { status: { code, message }, sequenceId: this.#sequenceId })
+    this.send({ status: { code, message } })
     this.end()
   }
-  end(): void {
+
+  override end(): void {
     const message = this.#message
     if (message === null) return
     this.#message = null
-    this.#call.messageDone(message)
-    if (this.#endStatus !== null) this.#call.finish(this.#endStatus)
-    else this.#call.setPaused(false)
+    this.call.messageDone(message)
+    if (this.#endStatus !== null) this.call.finish(this.#endStatus)
+    else this.call.setPaused(false)
   }
-}
-
-export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveSettings): GrpcFrontEnd {
-  const service = '/org.pytorch.serve.grpc.management.ManagementAPIsService'
-  const operations = Object.entries(managementOperations(parts.models, settings))
-  const methods = operations.map(([rpc, operation]) => {
-    const types = [`${rpc}Request`, 'ManagementResponse'] as const
-    return unary(parts, `${service}/${rpc}`, 'model-repository', types, async (request, call, caller) => {
-      const [name, version] = [request['modelName'] as string, request['modelVersion'] as string]
-      const origin = grpcChangeOrigin(call, caller)
-      const told = await operation({ name, version, fields: fieldsOf(request), caller, origin })
-      return { msg: 'json' in told ? prettyJson(told.json) : told.text }
-    })
-  })
-  return { methods }
-}
-
-/** A number that is 0 or less was not given; `synchronous` is false where it is not given. */
-function fieldsOf(request: MessageValue): Fields {
-  return (name) => {
-    const value = request[name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase())]
-    if (typeof value === 'number') return value > 0 ? String(value) : ''
-    return value === null || value === undefined ? '' : String(value as string | boolean)
-  }
-}
-
-/** Where the answers of a prediction go. */
-interface PredictionSink {
-  /** The message is read. */
-  begin?(request: MessageValue): void
-  /** One piece of the answer. */
-  piece(body: Buffer): void
-  /** The last piece is out. */
-  end(): void
-  fail(error: unknown): void
-}
-
-type Prediction = {
-  readonly message: Buffer
-  /** PredictionsRequest */
-  readonly request: MessageValue
-  /** The answer may come in pieces, as the handler makes them. */
-  readonly takesPieces: boolean
-  readonly sink: PredictionSink
 }
 
 /** When a client leaves this much unread and the model cannot be paused, the request is given up. */
 const mostUnreadBytes = 16 * 1024 * 1024
 
 class GrpcPrediction extends CallExchange {
-  readonly #asked: Prediction
+  readonly #predictions: PredictionCall
+  /** PredictionsRequest */
+  readonly #asked: MessageValue
   readonly #counts: PredictionParts['counts']
   readonly #id = randomUUID()
 
-  constructor(parts: PredictionParts, call: PortCall, caller: Caller, asked: Prediction) {
-    super(parts, call, caller, asked.message)
+  constructor(predictions: PredictionCall, message: Buffer, asked: MessageValue) {
+    super(predictions.parts, predictions.call, predictions.caller, message)
+    this.#predictions = predictions
     this.#asked = asked
-    this.#counts = parts.counts
-    call.onCancel = () => this.cancel()
+    this.#counts = predictions.parts.counts
+    this.call.onCancel = () => this.cancel()
   }
 
   override head(): RequestHead {
@@ -256,15 +222,14 @@ class GrpcPrediction extends CallExchange {
       const text = `model '${name}' is no archive of TorchServe: call it by HTTP, /predictions/${name}, or by v2`
       throw ServerError.withoutStack('UNSUPPORTED', text)
     }
-    const { request, takesPieces } = this.#asked
-    if (signature.isDecoupled && !takesPieces) {
+    if (signature.isDecoupled && !this.#predictions.takesPieces) {
       throw ServerError.withoutStack('INVALID_ARG', `model '${name}' answers in pieces: call StreamPredictions`)
     }
     this.answersOnce = !signature.isDecoupled
     this.reserve(this.received.length)
-    const given = request['input'] as ReadonlyMap<string, Buffer>
+    const given = this.#asked['input'] as ReadonlyMap<string, Buffer>
     const fields = [...given].map(([field, value]) => ({ name: field, contentType: '', value }))
-    const sequenceId = request['sequenceId'] as string
+    const sequenceId = this.#asked['sequenceId'] as string
     const headers = JSON.stringify(sequenceId === '' ? {} : { ts_request_sequence_id: sequenceId })
     const inputs = fieldTensors(fields, { id: this.#id, headers }, config.maxBatchSize > 0)
     this.submit({ id: this.#id, inputs })
@@ -277,7 +242,7 @@ class GrpcPrediction extends CallExchange {
   protected override fail(error: ServerError): void {
     this.#counts.answered(torchserveError(error).status)
     this.tellLoad()
-    this.#asked.sink.fail(error)
+    this.#predictions.fail(error)
   }
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
@@ -288,7 +253,7 @@ class GrpcPrediction extends CallExchange {
       this.#send(body)
     }
     response.release()
-    if (isFinal || this.answersOnce) this.#asked.sink.end()
+    if (isFinal || this.answersOnce) this.#predictions.end()
   }
 
   #send(body: Buffer): void {
@@ -297,9 +262,35 @@ class GrpcPrediction extends CallExchange {
       this.call.giveUp()
       return
     }
-    this.#asked.sink.piece(body)
+    this.#predictions.send({ prediction: body })
     if (this.answersOnce || this.call.backlogBytes === 0) return
     this.setPaused(true)
     this.call.onDrain = () => this.setPaused(false)
+  }
+}
+
+export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveSettings): GrpcFrontEnd {
+  const service = '/org.pytorch.serve.grpc.management.ManagementAPIsService'
+  const operations = Object.entries(managementOperations(parts.models, settings))
+  const methods = operations.map(([rpc, operation]) => {
+    const types = [`${rpc}Request`, 'ManagementResponse'] as const
+    const act: UnaryMethod = async (request, call, caller) => {
+      const [name, version] = [request['modelName'] as string, request['modelVersion'] as string]
+      const origin = grpcChangeOrigin(call, caller)
+      const told = await operation({ name, version, fields: fieldsOf(request), caller, origin })
+      return { msg: 'json' in told ? prettyJson(told.json) : told.text }
+    }
+    const wording = { ...parts, wording: parts.engine.wording }
+    return unaryMethod(wording, `${service}/${rpc}`, 'model-repository', types, act, false, codec)
+  })
+  return { methods }
+}
+
+/** A number that is 0 or less was not given; `synchronous` is false where it is not given. */
+function fieldsOf(request: MessageValue): Fields {
+  return (name) => {
+    const value = request[name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase())]
+    if (typeof value === 'number') return value > 0 ? String(value) : ''
+    return value === null || value === undefined ? '' : String(value as string | boolean)
   }
 }

@@ -63,6 +63,8 @@ type RegisteredModel = {
 /** Each version is an unpacked archive on disk. */
 const mostVersions = 100
 const mostWorkers = 256
+/** Archives that are unpacked, or wait to become a version, take room on the disk. */
+const mostUnpacking = 4
 /** As TorchServe numbers workers. */
 const firstWorker = 9000
 
@@ -72,8 +74,9 @@ export class TorchserveModels {
   readonly #models = new Map<string, RegisteredModel>()
   /** Models of the command line. As in TorchServe, a name leaves with the first of its versions. */
   readonly #namesAtStart = new Set<string>()
-  /** Changes come one after the other. */
+  /** Changes come one after the other. None waits while an archive is downloaded, unpacked, or its requirements installed. */
   readonly #changes = new Turnstile(1)
+  readonly #unpacking = new Turnstile(mostUnpacking)
 
   constructor(parts: TorchserveModelParts) {
     this.#parts = parts
@@ -183,10 +186,10 @@ export class TorchserveModels {
     origin: ChangeOrigin,
   ): Promise<{ name: string; version: string; workers: number }> {
     requireFewWorkers('initial_workers', request.given.workers ?? 0)
-    return this.#changes.pass(async () => {
+    return this.#unpacking.pass(async () => {
       const unpacked = await this.#parts.archives.unpack(request.url, request.given).catch(throwNamed)
       try {
-        return await this.#add(request, unpacked, origin)
+        return await this.#changes.pass(() => this.#add(request, unpacked, origin))
       } finally {
         await remove(unpacked.folder)
       }
