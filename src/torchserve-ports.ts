@@ -43,7 +43,7 @@ export async function openTorchserve(
   await models.registerAtStart(wanted.map((one) => ({ ...one, given: {} })))
   const host = new HostMetrics(dependencies.clock, hostIntervalMs)
   await host.start()
-  const own = { models, counts: new TorchserveCounts(host) }
+  const own = { models, counts: new TorchserveCounts(host, dependencies.engine, models) }
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const called = { ...dependencies, sharedMemory, ...own }
   return {

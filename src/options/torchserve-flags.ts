@@ -14,14 +14,10 @@ const pattern: FlagForm<LinearPattern> = formOf('REGEX', (name, given) => {
   }
 })
 
-const startModel = formOf('NAME=ARCHIVE', (_, given) => given)
-
 /** `a.mar`, `name=a.mar` or `all`. */
-function startModels(values: readonly string[]): { readonly name: string; readonly url: string }[] {
-  return values.flatMap((value) => {
-    const equals = value.indexOf('=')
-    return [{ name: equals < 0 ? '' : value.slice(0, equals), url: value.slice(equals + 1) }]
-  })
+function startModel(value: string): { readonly name: string; readonly url: string } {
+  const equals = value.indexOf('=')
+  return { name: value.slice(0, Math.max(equals, 0)), url: value.slice(equals + 1) }
 }
 
 export const torchserveFlags = [
@@ -46,9 +42,9 @@ export const torchserveFlags = [
     .says('Most threads that read and write large JSON bodies of these ports')
     .to('torchserve.threadCount'),
   flag('torchserve-model-store', text('PATH'), '', ours).says('Folder of .mar archives').to('torchserve.modelStore'),
-  flag('torchserve-model', startModel, '', { ...ours, ...repeatable })
+  flag('torchserve-model', text('NAME=ARCHIVE'), '', { ...ours, ...repeatable })
     .says('Archive of the model store to load at the start; all: every one')
-    .set('torchserve.models', (flags) => startModels(flags.all('torchserve-model'))),
+    .set('torchserve.models', (flags) => flags.all('torchserve-model').map(startModel)),
   flag('torchserve-enable-model-api', boolean, 'false', ours)
     .says('Let clients register and unregister models: they decide which code runs')
     .to('torchserve.allowsModelApi'),

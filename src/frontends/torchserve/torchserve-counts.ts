@@ -11,16 +11,8 @@ type Host = {
   readonly memory: { readonly totalBytes: number; readonly usedBytes: number }
 }
 
-/** What a page shows beside the counts. */
-type Page = {
-  readonly engine: Engine
-  readonly models: TorchserveModels
-  /** Only these families; empty: all. */
-  readonly names: ReadonlySet<string>
-  /** Which models the reader may see; null: all. */
-  readonly isVisible: ((model: string) => boolean) | null
-}
-
+/** Which models the reader may see; null: all. */
+type Visible = ((model: string) => boolean) | null
 type Stats = ReturnType<Engine['statistics']>[number]
 type Total = { readonly count: number; readonly ns: number | bigint }
 type Mean = { readonly count: number; readonly ns: number; readonly ms: number }
@@ -32,11 +24,15 @@ const gibi = 1024 ** 3
 
 export class TorchserveCounts {
   readonly #host: Host
+  readonly #engine: Engine
+  readonly #models: TorchserveModels
   readonly #byClass = new Map<number, number>()
   #means: ReadonlyMap<string, Mean> = new Map()
 
-  constructor(host: Host) {
+  constructor(host: Host, engine: Engine, models: TorchserveModels) {
     this.#host = host
+    this.#engine = engine
+    this.#models = models
   }
 
   answered(status: number): void {
@@ -44,9 +40,10 @@ export class TorchserveCounts {
     this.#byClass.set(kind, (this.#byClass.get(kind) ?? 0) + 1)
   }
 
-  text(page: Page): string {
-    const lines = [...this.#hostFamilies(), ...this.#modelFamilies(page)]
-      .filter(([name]) => page.names.size === 0 || page.names.has(name))
+  /** Only the families of these names; without names all of them. */
+  text(names: readonly string[], isVisible: Visible): string {
+    const lines = [...this.#hostFamilies(), ...this.#modelFamilies(isVisible)]
+      .filter(([name]) => names.length === 0 || names.includes(name))
       .flatMap(([name, kind, unit, rows]) => [
         `# HELP ${name} Torchserve prometheus ${kind} metric with unit: ${unit}`,
         `# TYPE ${name} ${kind}`,
@@ -75,8 +72,9 @@ export class TorchserveCounts {
     ]
   }
 
-  #modelFamilies({ engine, models, isVisible }: Page): Family[] {
-    const shown = engine.statistics('', '').filter(({ name }) => isVisible === null || isVisible(name))
+  #modelFamilies(isVisible: Visible): Family[] {
+    const models = this.#models
+    const shown = this.#engine.statistics('', '').filter(({ name }) => isVisible === null || isVisible(name))
     const means = new Map<string, Mean>()
     const recent = (key: string, total: Total): number => {
       const mean = meanSince(this.#means.get(key), total)

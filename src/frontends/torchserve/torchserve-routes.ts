@@ -74,8 +74,8 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     (explain: 'True' | 'False'): Handle =>
     (http, caller, [, , name = '', version, ...rest]) => {
       if (http.method !== 'OPTIONS') {
-        const extra = { explain, url_path: rest.join('/') }
-        predict(http, caller, name, version, Object.entries(extra))
+        const urlPath = ['url_path', rest.join('/')] as const
+        predict(http, caller, name, version, [['explain', explain], urlPath])
         return
       }
       requireRight(caller, 'inference', name)
@@ -162,12 +162,10 @@ function requestFields(http: PortRequest): Fields {
   }
 }
 
-export function torchserveMetricsRoutes({ engine, models, counts }: TorchserveParts): Route[] {
+export function torchserveMetricsRoutes({ counts }: TorchserveParts): Route[] {
   const metrics: Handle = (http, caller) => {
     if (http.method !== 'GET') throw wrongMethod()
-    const names = new Set(queryOf(http.target).getAll('name[]'))
-    const isVisible = visibleModels(caller, 'statistics')
-    const text = counts.text({ engine, models, names, isVisible })
+    const text = counts.text(queryOf(http.target).getAll('name[]'), visibleModels(caller, 'statistics'))
     http.respond(new HttpResponse(200, metricsType, [Buffer.from(text)]))
   }
   return [route('/metrics', 'statistics', metrics), unknownPath]

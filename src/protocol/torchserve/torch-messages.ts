@@ -4,19 +4,20 @@ import { decodeWire, encodeWire, type MessageValue } from '../../protobuf/messag
 import { schemaFinder, type MessageRows } from '../../protobuf/message-schema.ts'
 import { serverForm } from '../grpc/message-codec.ts'
 
+const modelOf = ['string model_name = 1', 'string model_version = 2'] as const
+
+/** The fields that this server reads and writes; others of a request are skipped. */
 const rows: MessageRows = {
   Empty: [],
   TorchServeHealthResponse: ['string health = 1'],
-  PredictionsRequest: [
-    'string model_name = 1',
-    'string model_version = 2',
-    'map<string, bytes> input = 3',
-    'string sequence_id = 4',
-  ],
+  PredictionsRequest: [...modelOf, 'map<string, bytes> input = 3', 'string sequence_id = 4'],
   PredictionResponse: ['bytes prediction = 1', 'string sequence_id = 2', 'Status status = 3'],
   Status: ['int32 code = 1', 'string message = 2'],
   ManagementResponse: ['string msg = 1'],
-  DescribeModelRequest: ['string model_name = 1', 'string model_version = 2', 'bool customized = 3'],
+  DescribeModelRequest: modelOf,
+  SetDefaultRequest: modelOf,
+  UnregisterModelRequest: modelOf,
+  ScaleWorkerRequest: [...modelOf, 'int32 max_worker = 3', 'int32 min_worker = 4', 'bool synchronous = 6'],
   ListModelsRequest: ['int32 limit = 1', 'int32 next_page_token = 2'],
   RegisterModelRequest: [
     'int32 batch_size = 1',
@@ -28,20 +29,7 @@ const rows: MessageRows = {
     'string runtime = 7',
     'bool synchronous = 8',
     'string url = 9',
-    'bool s3_sse_kms = 10',
-    'int32 queue_timeout = 11',
   ],
-  ScaleWorkerRequest: [
-    'string model_name = 1',
-    'string model_version = 2',
-    'int32 max_worker = 3',
-    'int32 min_worker = 4',
-    'int32 number_gpu = 5',
-    'bool synchronous = 6',
-    'int32 timeout = 7',
-  ],
-  SetDefaultRequest: ['string model_name = 1', 'string model_version = 2'],
-  UnregisterModelRequest: ['string model_name = 1', 'string model_version = 2'],
 }
 
 const torchMessage = schemaFinder(rows, {})
