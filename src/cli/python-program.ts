@@ -1,6 +1,6 @@
 // Runs a Python of the user's: for programs that make models, and to see which packages it has.
 
-import { spawn } from 'node:child_process'
+import { runProgram } from '../base/run-program.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { printable } from './printable.ts'
 
@@ -8,23 +8,14 @@ import { printable } from './printable.ts'
 const maxOutputLength = 4000
 
 /** Resolves with what the program printed. Rejects with the end of its errors. */
-export function runPython(python: string, args: readonly string[], folder?: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(python, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
-    let stdout = ''
-    let stderr = ''
-    const tail = (text: string): string => text.slice(-maxOutputLength)
-    child.stdout.setEncoding('utf8').on('data', (text: string) => void (stdout = tail(stdout + text)))
-    child.stderr.setEncoding('utf8').on('data', (text: string) => void (stderr = tail(stderr + text)))
-    child.once('error', (reason) => {
-      const message = `'${python}' cannot be started (${messageOf(reason)}); install Python 3, or name one with --python`
-      reject(new ServerError('UNAVAILABLE', message))
-    })
-    child.once('close', (code) => {
-      if (code === 0) resolve(stdout)
-      else reject(new ServerError('INTERNAL', `'${python}' ended with exit code ${code}: ${printable(stderr.trim())}`))
-    })
+export async function runPython(python: string, args: readonly string[], folder?: string): Promise<string> {
+  const options = folder === undefined ? {} : { cwd: folder }
+  const { code, stdout, stderr } = await runProgram(python, args, maxOutputLength, options).catch((reason: unknown) => {
+    const message = `'${python}' cannot be started (${messageOf(reason)}); install Python 3, or name one with --python`
+    throw new ServerError('UNAVAILABLE', message)
   })
+  if (code === 0) return stdout
+  throw new ServerError('INTERNAL', `'${python}' ended with exit code ${code}: ${printable(stderr.trim())}`)
 }
 
 const finder = 'import importlib.util, sys\nprint(*[m for m in sys.argv[1:] if importlib.util.find_spec(m) is None])'

@@ -87,34 +87,29 @@ export class TorchserveCounts {
         const labels = { model_name: name, model_version: models.versionName(name, version), hostname: hostname() }
         return [labelsOf(labels), value(one)]
       })
+    const total = (part: 'success' | 'queue'): Row[] =>
+      counted(({ inferenceStats }) => Number(inferenceStats[part].ns) / 1000)
     // TorchServe shows the last request. Here it is the mean of all since the page was shown last.
-    const times = (family: string): Row[] =>
-      shown.map(({ name, version, inferenceStats }) => {
-        const ms = recent([family, name, version].join('\n'), inferenceStats.computeInfer)
-        return [labelsOf({ ModelName: name, Level: 'Model', Hostname: hostname() }), ms]
-      })
+    const times = shown.map(({ name, version, inferenceStats }): Row => {
+      const ms = recent([name, version].join('\n'), inferenceStats.computeInfer)
+      return [labelsOf({ ModelName: name, Level: 'Model', Hostname: hostname() }), ms]
+    })
     const all = (family: string, ...parts: ('queue' | 'computeInput' | 'computeOutput')[]): Row[] => {
       const count = shown.reduce((sum, { inferenceStats }) => sum + inferenceStats.success.count, 0)
       const totals = shown.flatMap(({ inferenceStats }) => parts.map((part) => Number(inferenceStats[part].ns)))
       return ofHost(recent(family, { count, ns: totals.reduce((sum, ns) => sum + ns, 0) }))
     }
-    const us = ({ ns }: Total): number => Number(ns) / 1000
     const started = isVisible === null ? models.loadTimes() : []
     const loads = started.map(([worker, ms]): Row => [labelsOf({ WorkerName: worker, ...host }), ms])
     const families: Family[] = [
       ['ts_inference_requests_total', 'counter', 'Count', counted((one) => one.inferenceCount)],
-      [
-        'ts_inference_latency_microseconds',
-        'counter',
-        'Microseconds',
-        counted((one) => us(one.inferenceStats.success)),
-      ],
-      ['ts_queue_latency_microseconds', 'counter', 'Microseconds', counted((one) => us(one.inferenceStats.queue))],
+      ['ts_inference_latency_microseconds', 'counter', 'Microseconds', total('success')],
+      ['ts_queue_latency_microseconds', 'counter', 'Microseconds', total('queue')],
       ['QueueTime', 'gauge', 'Milliseconds', all('QueueTime', 'queue')],
       ['WorkerThreadTime', 'gauge', 'Milliseconds', all('WorkerThreadTime', 'computeInput', 'computeOutput')],
       ['WorkerLoadTime', 'gauge', 'Milliseconds', loads],
-      ['HandlerTime', 'gauge', 'ms', times('HandlerTime')],
-      ['PredictionTime', 'gauge', 'ms', times('PredictionTime')],
+      ['HandlerTime', 'gauge', 'ms', times],
+      ['PredictionTime', 'gauge', 'ms', times],
     ]
     this.#means = means
     return families
