@@ -309,7 +309,11 @@ export const modelParameters = {
     wholeFrom(16, 268_435_456),
     'Tokens that the [memory of all sequences](../guide/serve-a-gguf.md#memory) holds; without: enough for all of them, at most 16384',
   ),
-  step_tokens: row(llama, wholeFrom(16, 65_536), 'Tokens of one step, answers and prompts together; 2048'),
+  step_tokens: row(
+    llama,
+    wholeFrom(16, 65_536),
+    'Tokens of one step, answers and prompts together; 2048',
+  ),
   prompt_tokens_per_step: row(
     llama,
     wholeNumberUpTo(65_536),
@@ -319,6 +323,11 @@ export const modelParameters = {
     llama,
     wholeFrom(1, 1024),
     'Threads of one instance at most; without: one for each core. Fewer compute while other programs use the cores',
+  ),
+  weights: row(
+    llama,
+    oneOf('file', 'q8_0'),
+    'The form of the [weights](../guide/serve-a-gguf.md#weights) in memory: that of the file (`file`, as without), or 8 bits each (`q8_0`)',
   ),
   n_gpu_layers: row(
     llama,

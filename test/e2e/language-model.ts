@@ -2,7 +2,12 @@
 
 import { constants, copyFileSync, globSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
-import { addressOf, openLlamaLibrary, viewFloats } from '../../src/backends/llamacpp/engine/llama-library.ts'
+import {
+  addressOf,
+  openLlamaLibrary,
+  viewFloats,
+  type LlamaLibrary,
+} from '../../src/backends/llamacpp/engine/llama-library.ts'
 import { TokenBatch } from '../../src/backends/llamacpp/engine/token-batch.ts'
 import { findLlamaLibrary } from '../../src/backends/llamacpp/find-llama-library.ts'
 import { requireTool } from '../tool.ts'
@@ -31,9 +36,16 @@ export type PlainToken = {
   readonly gap: number
 }
 
+/** A process opens the library once. */
+export const openedLibrary = (): LlamaLibrary => openLlamaLibrary(findLlamaLibrary('', false), () => undefined)
+
 /** The most likely tokens after each prompt: one sequence in a context of its own, the prompt at once, then token by token. */
-export function plainAnswers(file: string, prompts: readonly string[], count: number): PlainToken[][] {
-  const library = openLlamaLibrary(findLlamaLibrary('', false), () => undefined)
+export function plainAnswers(
+  library: LlamaLibrary,
+  file: string,
+  prompts: readonly string[],
+  count: number,
+): PlainToken[][] {
   const model = library.loadModel(file, library.modelDefaults())
   const context = library.createContext(model, {
     ...library.contextDefaults(), n_ctx: 1024, n_batch: 1024, n_threads: 1, n_threads_batch: 1,

@@ -22,7 +22,7 @@ const slots = 4
 const tokens = 4
 const slice = 32
 const settings: EngineSettings = {
-  kind: 'generate', slots, cells: slots * 256, contextLength: 256, batchTokens: 256, promptTokens: slice, threads: 1, gpuLayers: 0, gpu: 0,
+  kind: 'generate', slots, cells: slots * 256, contextLength: 256, batchTokens: 256, promptTokens: slice, threads: 1, weights: 'file', gpuLayers: 0, gpu: 0,
   gpuSplit: 'none', waiting: 64, answerMs: 0, adapters: [],
 } // prettier-ignore
 
@@ -75,7 +75,7 @@ describe('the logits of a GGUF model', () => {
   let alone: readonly Told[]
 
   before(async () => {
-    const task = { library: findLlamaLibrary('', false), modelPath: await smolFile(), settings }
+    const task = { library: findLlamaLibrary('', false), modelPath: await smolFile(), rewrittenPath: null, settings }
     session = LlamaSession.open(task, { nowMs: () => 0, cpuMs: () => 0 }, () => undefined)
     const all = recordedAnswers().map(({ question }) => chatPrompt(question))
     // GALATEA_ALL_PROMPTS=1 asks all of them, which takes minutes.

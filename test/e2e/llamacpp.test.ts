@@ -11,7 +11,7 @@ import { runCheck } from '../../src/cli/check.ts'
 import { runInit } from '../../src/cli/init.ts'
 import { runInspect } from '../../src/cli/inspect.ts'
 import { until } from '../until.ts'
-import { chatPrompt, placeModel, plainAnswers, smolFile, type PlainToken } from './language-model.ts'
+import { chatPrompt, openedLibrary, placeModel, plainAnswers, smolFile, type PlainToken } from './language-model.ts'
 import { OtlpReceiver } from './otlp-receiver.ts'
 import { loraFile } from './lora-file.ts'
 import { leadOfDifference, recordedAnswers, type RecordedAnswer } from './recorded-tokens.ts'
@@ -35,7 +35,7 @@ describe('a GGUF model', () => {
 
   before(async () => {
     const file = await smolFile()
-    plain = plainAnswers(file, prompts, length)
+    plain = plainAnswers(openedLibrary(), file, prompts, length)
     const folder = placeModel(file, repository, 'smol')
     const lora_adapters = 'odd=odd.gguf,strange=strange.gguf'
     const parameters = { context_length: '512', kv_cells: '512', max_sequences: '16', n_threads: '1', lora_adapters }

@@ -34,7 +34,7 @@ class EngineUnderTest {
 
   constructor(settings: Partial<EngineSettings> & { cells: number; slots: number }, sharesParts = true) {
     const all: EngineSettings = {
-      kind: 'generate', contextLength: Math.min(64, settings.cells), batchTokens: 32, promptTokens: 0, threads: 1, gpuLayers: 0, gpu: 0, gpuSplit: 'none', waiting: 64, answerMs: 0, adapters: [],
+      kind: 'generate', contextLength: Math.min(64, settings.cells), batchTokens: 32, promptTokens: 0, threads: 1, weights: 'file', gpuLayers: 0, gpu: 0, gpuSplit: 'none', waiting: 64, answerMs: 0, adapters: [],
       ...settings,
     } // prettier-ignore
     this.runtime = new FakeLanguageRuntime(all, sharesParts)

@@ -20,7 +20,7 @@ type Chat = {
 const slots = 16
 const stepMs = 12
 const settings: EngineSettings = {
-  kind: 'generate', slots, cells: 100_000, contextLength: 6000, batchTokens: 2048, promptTokens: 0, threads: 1, gpuLayers: 0, gpu: 0, gpuSplit: 'none', waiting: 64, answerMs: 0, adapters: [],
+  kind: 'generate', slots, cells: 100_000, contextLength: 6000, batchTokens: 2048, promptTokens: 0, threads: 1, weights: 'file', gpuLayers: 0, gpu: 0, gpuSplit: 'none', waiting: 64, answerMs: 0, adapters: [],
 } // prettier-ignore
 
 const together = (count: number, promptTokens: number, beginning = ''): Chat[] =>

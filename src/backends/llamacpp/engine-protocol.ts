@@ -8,6 +8,8 @@ export type EngineTask = {
   /** The folder of llama.cpp's libraries. */
   readonly library: string
   readonly modelPath: string
+  /** Where the weights in another form are written before they are read; the server removes it. Null where the form is that of the file. */
+  readonly rewrittenPath: string | null
   readonly settings: EngineSettings
 }
 
@@ -24,6 +26,8 @@ export type EngineSettings = {
   /** Prompt tokens of one step; 0: as many as keep the running answers on time. */
   readonly promptTokens: number
   readonly threads: number
+  /** The form of the weights in memory; `file`: as they are in the file. */
+  readonly weights: 'file' | 'q8_0'
   readonly gpuLayers: number
   readonly gpu: number
   /** `none`: all on `gpu`. `layer`, `row`: on all GPUs together. */

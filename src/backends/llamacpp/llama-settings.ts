@@ -39,6 +39,7 @@ export function llamaSettings(
     batchTokens: readParameter(config, 'step_tokens') ?? Math.min(usualBatchTokens, cells),
     promptTokens: readParameter(config, 'prompt_tokens_per_step') ?? 0,
     threads: readParameter(config, 'n_threads') ?? (isOnGpu ? Math.min(gpuThreads, cores) : cores),
+    weights: readParameter(config, 'weights') ?? 'file',
     gpuLayers: isOnGpu ? (readParameter(config, 'n_gpu_layers') ?? allLayers) : 0,
     gpu: isOnGpu ? spec.deviceId : 0,
     gpuSplit: readParameter(config, 'gpu_split') ?? 'none',

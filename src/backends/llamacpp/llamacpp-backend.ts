@@ -1,3 +1,5 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -19,6 +21,7 @@ import type { ModelServices } from '../../model/model-services.ts'
 import { LanguageMetrics, type LanguageMetricNames } from '../language-metrics.ts'
 import { SupervisedInstance, type WorkerEvents } from '../supervised-instance.ts'
 import { completeLanguageConfig } from '../complete-language-config.ts'
+import type { EngineSettings } from './engine-protocol.ts'
 import { findLlamaLibrary, hasCudaLibrary } from './find-llama-library.ts'
 import { idleGpuSettings, llamaSettings } from './llama-settings.ts'
 import { LlamaWorker } from './llama-worker.ts'
@@ -59,13 +62,16 @@ export class LlamaCppBackend implements Backend {
     for (const text of idleGpuSettings(config)) this.#dependencies.log.warning(text, { model: source.name })
     const createInstance = (spec: InstanceSpec): Promise<Instance> => {
       const library = findLlamaLibrary(this.#libraryPath, spec.kind === 'KIND_GPU')
-      const task = { library, modelPath: file, settings: llamaSettings(config, facts, files, spec) }
+      const settings = llamaSettings(config, facts, files, spec)
       const { services, metricNames } = this.#dependencies
-      const place = { task, modelName: source.name, instanceName: spec.name }
       const launch = (events: WorkerEvents): Promise<LlamaWorker> => {
         const labels = { model: source.name, version: source.version, instance: spec.name }
         const metrics = new LanguageMetrics(services.metrics, metricNames, labels)
-        return LlamaWorker.launch({ ...this.#dependencies, metrics }, place, events)
+        return withRewrittenPath(settings, (rewrittenPath) => {
+          const task = { library, modelPath: file, rewrittenPath, settings }
+          const place = { task, modelName: source.name, instanceName: spec.name }
+          return LlamaWorker.launch({ ...this.#dependencies, metrics }, place, events)
+        })
       }
       return SupervisedInstance.create(this.#dependencies, {
         name: spec.name,
@@ -87,6 +93,20 @@ export class LlamaCppBackend implements Backend {
 
   close(): Promise<void> {
     return Promise.resolve()
+  }
+}
+
+/** The file is there only until the weights are in memory, or the process that writes it has ended. */
+async function withRewrittenPath<Result>(
+  { weights }: EngineSettings,
+  use: (rewrittenPath: string | null) => Promise<Result>,
+): Promise<Result> {
+  if (weights === 'file') return use(null)
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-weights-'))
+  try {
+    return await use(path.join(folder, 'model.gguf'))
+  } finally {
+    await rm(folder, { recursive: true, force: true })
   }
 }
 

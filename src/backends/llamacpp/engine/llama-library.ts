@@ -32,6 +32,11 @@ koffi.struct('llama_context_params', {
   abort_data: 'uintptr_t', embeddings: 'bool', offload_kqv: 'bool', no_perf: 'bool', op_offload: 'bool', swa_full: 'bool',
   kv_unified: 'bool', samplers: 'uintptr_t', n_samplers: 'size_t', ctx_other: 'uintptr_t',
 }) // prettier-ignore
+koffi.struct('llama_model_quantize_params', {
+  nthread: 'int32_t', ftype: 'int32_t', output_tensor_type: 'int32_t', token_embedding_type: 'int32_t', allow_requantize: 'bool',
+  quantize_output_tensor: 'bool', only_copy: 'bool', pure: 'bool', keep_split: 'bool', dry_run: 'bool', imatrix: 'uintptr_t',
+  kv_overrides: 'uintptr_t', tensor_types: 'uintptr_t', prune_layers: 'uintptr_t',
+}) // prettier-ignore
 koffi.struct('llama_batch', {
   n_tokens: 'int32_t', token: 'uintptr_t', embd: 'uintptr_t', pos: 'uintptr_t', n_seq_id: 'uintptr_t', seq_id: 'uintptr_t',
   logits: 'uintptr_t',
@@ -68,6 +73,10 @@ export function openLlamaLibrary(folder: string, onLog: OnLog, gpu: number | nul
     modelDefaults: bind<StructValue>('llama_model_params llama_model_default_params()'),
     contextDefaults: bind<StructValue>('llama_context_params llama_context_default_params()'),
     loadModel: bind<number>(`${at} llama_model_load_from_file(const char *path, llama_model_params params)`),
+    rewriteDefaults: bind<StructValue>('llama_model_quantize_params llama_model_quantize_default_params()'),
+    rewriteModel: bind<number>(
+      'uint32_t llama_model_quantize(const char *from, const char *to, llama_model_quantize_params *params)',
+    ),
     createContext: bind<number>(`${at} llama_init_from_model(${at} model, llama_context_params params)`),
     freeModel: bind<void>(`void llama_model_free(${at} model)`),
     freeContext: bind<void>(`void llama_free(${at} context)`),
