@@ -197,3 +197,23 @@ test('an answer that takes longer than it may ends there, and its memory is for 
   assert.ok(said > 0 && said < 50, `${said} tokens`)
   assert.equal(under.texts.get(quick)?.length, 3)
 })
+
+test('who ends between others leaves no gap in a step, and what fills it is forgotten', async () => {
+  const under = new EngineUnderTest({ slots: 3, cells: 192 })
+  const { batch } = under.runtime
+  const steps: string[][] = []
+  const [add, clear] = [batch.add.bind(batch), batch.clear.bind(batch)]
+  batch.add = (token, position, sequence, isWanted) => {
+    steps.at(-1)?.push(isWanted ? `${sequence}` : `(${sequence})`)
+    return add(token, position, sequence, isWanted)
+  }
+  batch.clear = () => {
+    steps.push([])
+    clear()
+  }
+  for (const maxTokens of [12, 3, 12]) under.ask('abc', maxTokens)
+  await under.settled()
+  under.check()
+  const texts = steps.map((step) => step.join(' '))
+  assert.ok(texts.includes('0 (1) 2') && !texts.includes('0 2'), texts.join(', '))
+})

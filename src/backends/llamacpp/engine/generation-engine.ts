@@ -10,7 +10,11 @@ import type { LanguageRuntime } from './language-runtime.ts'
 import { promptBudget, responseRatio, wholePrompts, type PromptWait } from './prompt-budget.ts'
 import { requireTextLength } from './require-text-length.ts'
 import { Sequence } from './sequence.ts'
+import { slotsInGaps } from './slot-gaps.ts'
 import { SlotTable, type Slot } from './slot-table.ts'
+
+/** What is computed only to fill a gap is forgotten, whatever it is. */
+const anyToken = 0
 
 /** Cells that must be free beyond a prompt, so that what is admitted is not preempted at once. */
 const headroomCells = 32
@@ -140,7 +144,8 @@ export class GenerationEngine {
     const running = this.#table.slots.filter((slot) => slot.sequence !== null && !slot.sequence.isPaused)
     const adapter = this.#nextAdapter(running)
     const turn = running.filter(({ sequence }) => sequence?.sampling.lora === adapter)
-    const answers = this.#addAnswers(turn)
+    const filled = this.#slotsToFill(turn)
+    const answers = this.#addAnswers(turn, filled)
     const prompts = this.#addPrompts(turn, answers)
     if (batch.length === 0) {
       this.#flush()
@@ -154,6 +159,8 @@ export class GenerationEngine {
     } catch (reason) {
       for (const slot of turn) this.#failSlot(slot, reason)
       return true
+    } finally {
+      for (const { id, tokens } of filled) this.#session.forget(id, tokens.length)
     }
     this.#tally.stepped(answers, prompts, this.#nowMs() - startMs)
     for (const slot of turn) {
@@ -171,10 +178,27 @@ export class GenerationEngine {
     return this.#adapter
   }
 
-  #addAnswers(turn: readonly Slot[]): number {
+  /** Slots whose next token nobody asked for, but which makes the others neighbours. */
+  #slotsToFill(turn: readonly Slot[]): readonly Slot[] {
+    const { batch, isDivided, sharesParts, cells } = this.#session
+    const { slots, book } = this.#table
+    // What is in the batch cannot be there twice: beside prompts nothing is filled.
+    if (!isDivided || !sharesParts || turn.some(({ sequence }) => (sequence?.next ?? -1) < 0)) return []
+    const filled = slotsInGaps(turn.map(({ id }) => id)).map((id) => slots[id] as Slot)
+    const canBeFilled = ({ tokens, adapter }: Slot): boolean =>
+      tokens.length === 0 || (tokens.length < Math.floor(cells / slots.length) && adapter === this.#adapter)
+    const most = Math.min(batch.most, book.freeCount)
+    return turn.length + filled.length <= most && filled.every(canBeFilled) ? filled : []
+  }
+
+  #addAnswers(turn: readonly Slot[], filled: readonly Slot[]): number {
     const { batch } = this.#session
     let count = 0
-    for (const slot of turn) {
+    for (const slot of [...turn, ...filled].sort((a, b) => a.id - b.id)) {
+      if (filled.includes(slot)) {
+        batch.add(anyToken, slot.tokens.length, slot.id, false)
+        continue
+      }
       const { sequence } = slot
       // An earlier slot may have taken this one's memory.
       if (sequence === null) continue
