@@ -309,11 +309,7 @@ export const modelParameters = {
     wholeFrom(16, 268_435_456),
     'Tokens that the [memory of all sequences](../guide/serve-a-gguf.md#memory) holds; without: enough for all of them, at most 16384',
   ),
-  step_tokens: row(
-    llama,
-    wholeFrom(16, 65_536),
-    'Tokens of one step, answers and prompts together; 2048',
-  ),
+  step_tokens: row(llama, wholeFrom(16, 65_536), 'Tokens of one step, answers and prompts together; 2048'),
   prompt_tokens_per_step: row(
     llama,
     wholeNumberUpTo(65_536),
