@@ -5,7 +5,7 @@ import { readInferRequest } from '../protocol/grpc/infer-request-reader.ts'
 import { decodeMessage } from '../protocol/grpc/message-codec.ts'
 import { wireFiles, wireMessage } from '../protocol/grpc/wire-schema.ts'
 import type { MessageSchema } from './message-schema.ts'
-import { MalformedMessage, requestReaderLimits } from './protobuf-reader.ts'
+import { MalformedMessage, ProtobufReader, requestReaderLimits } from './protobuf-reader.ts'
 import { ProtobufWriter } from './protobuf-writer.ts'
 
 const delimited = (field: number, body: Uint8Array): Buffer => {
@@ -75,4 +75,34 @@ test('an operator who allows more tensors allows their fields', () => {
   const input = delimited(5, Buffer.concat([delimited(1, Buffer.from('X')), times(varint(3), 16)]))
   const request = times(input, 5000)
   assert.equal(readInferRequest(request, { ...limits, maxTensors: 5000 }).inputs.length, 5000)
+})
+
+test('large bytes inside messages are views, and the lengths around them count them', () => {
+  const large = Buffer.alloc(20_000, 7)
+  const writer = new ProtobufWriter()
+  writer.textField(1, 'before')
+  writer.nested(2, () => {
+    writer.nested(1, () => {
+      writer.textField(1, 'x'.repeat(200))
+      writer.tag(2, 2)
+      writer.rawOrView(large)
+      writer.textField(3, 'between')
+      writer.fields(large)
+    })
+    writer.textField(4, 'behind')
+  })
+  const { parts, byteLength, hasViews } = writer.parts()
+  assert.ok(hasViews && parts.filter((part) => part === large).length === 2)
+  const bytes = Buffer.concat(parts)
+  assert.equal(bytes.length, byteLength)
+  const reader = new ProtobufReader(bytes)
+  assert.deepEqual([reader.tag(), reader.string(), reader.tag()], [10, 'before', 18])
+  assert.equal(reader.lengthEnd(), byteLength)
+  assert.equal(reader.tag(), 10)
+  const inner = new ProtobufReader(reader.view())
+  assert.deepEqual([inner.tag(), inner.string().length, inner.tag()], [10, 200, 18])
+  assert.ok(inner.view().equals(large))
+  assert.deepEqual([inner.tag(), inner.string()], [26, 'between'])
+  assert.ok(inner.bytes.subarray(inner.at).equals(large))
+  assert.deepEqual([reader.tag(), reader.string(), reader.at], [34, 'behind', byteLength])
 })

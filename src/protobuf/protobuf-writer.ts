@@ -7,11 +7,22 @@ const leastBytes = 256
 /** Copying this much is cheaper than one more piece to write. */
 export const smallBytes = 8 * 1024
 
+/** A message in pieces. The pieces in their order are the bytes of the message. */
+export type MessageParts = {
+  readonly parts: readonly Uint8Array[]
+  readonly byteLength: number
+  /** True when a piece is a view on memory of somebody else, which must stay until it is written. */
+  readonly hasViews: boolean
+}
+
+/** A view stands in the message before the byte at `at` of the buffer. */
+type PlacedView = { at: number; readonly view: Uint8Array }
+
 export class ProtobufWriter {
   bytes: Buffer
   length = 0
-  /** The pieces before `bytes`. Null while there is no view. */
-  #before: Uint8Array[] | null = null
+  /** Null while there is none. */
+  #views: PlacedView[] | null = null
 
   constructor(capacity = leastBytes) {
     this.bytes = Buffer.allocUnsafe(capacity)
@@ -22,16 +33,25 @@ export class ProtobufWriter {
     return this.bytes.subarray(0, this.length)
   }
 
-  /** True when a piece is a view on memory of somebody else, which must stay until it is written. */
-  get hasViews(): boolean {
-    return this.#before !== null
+  /** The pieces of the message in their order. To be called at the end. */
+  pieces(): Uint8Array[] {
+    if (this.#views === null) return this.length > 0 ? [this.finish()] : []
+    const pieces: Uint8Array[] = []
+    let from = 0
+    for (const { at, view } of this.#views) {
+      if (at > from) pieces.push(this.bytes.subarray(from, at))
+      pieces.push(view)
+      from = at
+    }
+    if (this.length > from) pieces.push(this.bytes.subarray(from, this.length))
+    return pieces
   }
 
-  /** The pieces of the message in their order. To be called once, at the end. */
-  pieces(): Uint8Array[] {
-    const pieces = this.#before ?? []
-    if (this.length > 0) pieces.push(this.finish())
-    return pieces
+  parts(): MessageParts {
+    const parts = this.pieces()
+    let byteLength = 0
+    for (const part of parts) byteLength += part.length
+    return { parts, byteLength, hasViews: this.#views !== null }
   }
 
   reserve(more: number): void {
@@ -136,21 +156,19 @@ export class ProtobufWriter {
     this.length += bytes.length
   }
 
-  /** As `raw`, but large bytes are not copied. Not inside `nested`, which counts the length in one buffer. */
+  /** As `raw`, but large bytes are not copied. */
   rawOrView(bytes: Uint8Array): void {
-    if (bytes.length <= smallBytes) {
-      this.raw(bytes)
-      return
-    }
     this.uint32(bytes.length)
-    this.#before ??= []
-    this.#before.push(this.finish(), bytes)
-    this.bytes = Buffer.allocUnsafe(leastBytes)
-    this.length = 0
+    this.fields(bytes)
   }
 
-  /** Bytes of fields that were written before. */
-  copy(fields: Uint8Array): void {
+  /** Bytes of fields that were written before. Large ones are not copied. */
+  fields(fields: Uint8Array): void {
+    if (fields.length > smallBytes) {
+      this.#views ??= []
+      this.#views.push({ at: this.length, view: fields })
+      return
+    }
     this.reserve(fields.length)
     this.bytes.set(fields, this.length)
     this.length += fields.length
@@ -173,7 +191,9 @@ export class ProtobufWriter {
   }
 
   endNested(start: number): void {
-    const size = this.length - start - 1
+    let size = this.length - start - 1
+    const views = this.#views?.filter(({ at }) => at > start) ?? null
+    if (views !== null) for (const { view } of views) size += view.length
     if (size <= 0x7f) {
       this.bytes[start] = size
       return
@@ -181,6 +201,7 @@ export class ProtobufWriter {
     const extra = varintBytes(size) - 1
     this.reserve(extra)
     this.bytes.copyWithin(start + 1 + extra, start + 1, this.length)
+    if (views !== null) for (const each of views) each.at += extra
     const end = this.length + extra
     this.length = start
     this.uint32(size)

@@ -12,7 +12,7 @@ import { worded } from '../../model/worded-error.ts'
 import { CallExchange } from '../../ports/grpc/call-exchange.ts'
 import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
-import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
+import type { MessageParts } from '../../protobuf/protobuf-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import type { WireModelSpec } from '../../protocol/tfserving/serving-request.ts'
@@ -28,10 +28,10 @@ export type TfCall = {
   readonly spec: WireModelSpec
   /** Null: all outputs. Throws what a request asks for in vain. */
   outputs(version: ModelVersion): readonly string[] | null
-  /** Reads the inputs at once, or in steps where they are large. */
-  inputs(version: ModelVersion, reserve: (bytes: number) => void): Tensor[] | Iterator<void, Tensor[]>
-  /** Writes the answer at once, or in steps where it is large. */
-  answer(response: InferenceResponse, version: ModelVersion): MessageParts | Iterator<void, MessageParts>
+  /** Reads the inputs, in steps where they are large. */
+  inputs(version: ModelVersion, reserve: (bytes: number) => void): Iterator<void, Tensor[]>
+  /** Writes the answer, in steps where it is large. */
+  answer(response: InferenceResponse, version: ModelVersion): Iterator<void, MessageParts>
 }
 
 /** An error whose gRPC code no ServerError has. */
@@ -76,36 +76,25 @@ export class TfGrpcExchange extends CallExchange {
     const names = this.#asked.outputs(version)
     const outputs = names?.map((name) => ({ name, sharedMemory: null })) ?? []
     const submit = (inputs: Tensor[]): void => this.submit(names === null ? { inputs } : { inputs, outputs })
-    const read = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
-    if (!('next' in read)) {
-      submit(read)
-      return
-    }
-    this.readLater<Tensor[]>((done) => {
-      let isCancelled = false
-      const isWanted = (): boolean => !isCancelled && !this.call.isEnded
-      setImmediate(() => {
-        runInSlices(this.parts.clock, read, isWanted, (error, inputs) => {
-          if (isWanted()) done(error, inputs)
-          else this.cancel()
-        })
-      })
-      return { cancel: () => (isCancelled = true) }
-    }, submit)
+    const steps = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
+    const first = steps.next()
+    if (first.done === true) submit(first.value)
+    else this.readInSlices(steps, submit)
   }
 
   protected override write(response: InferenceResponse): void {
     const { clock } = this.parts
     const trace = this.request?.trace ?? null
-    const written = this.#asked.answer(response, this.version)
-    if (!('next' in written)) {
-      this.#send(written, response, trace)
+    const steps = this.#asked.answer(response, this.version)
+    const first = steps.next()
+    if (first.done === true) {
+      this.#send(first.value, response, trace)
       return
     }
     trace?.retain()
     runInSlices(
       clock,
-      written,
+      steps,
       () => !this.call.isEnded,
       (error, message) => {
         if (message !== null) this.#send(message, response, trace)

@@ -2,7 +2,7 @@
 
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
+import type { MessageParts } from '../../protobuf/protobuf-writer.ts'
 import { invalid, withOnes } from '../../protocol/tfserving/predict-request.ts'
 import { predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
 import { readPredictRequest, type WireModelSpec, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
@@ -40,46 +40,20 @@ export class PredictCall implements TfCall {
     return outputFilter
   }
 
-  inputs({ signature }: ModelVersion, reserve: (bytes: number) => void): Tensor[] | Iterator<void, Tensor[]> {
+  *inputs({ signature }: ModelVersion, reserve: (bytes: number) => void): Generator<void, Tensor[]> {
     const options = this.#options
     const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
     const tensors: Tensor[] = []
-    const specs = signature.inputs
-    for (let i = 0; i < specs.length; i++) {
-      const spec = specs[i] as Signature['inputs'][number]
-      const place = this.#asked.inputs.get(spec.name)
-      if (place === undefined) continue
-      const reader = new TensorProtoReader(spec.name, this.#message, place.start, place.end, limits)
-      const tensor = reader.step()
-      if (tensor === null) return this.#inputsFrom(i, reader, tensors, signature, limits)
-      tensors.push(inFullShape(tensor, spec.dims, signature.isBatching))
-    }
-    return tensors
-  }
-
-  /** What is left of the inputs when one of them is large. */
-  *#inputsFrom(
-    first: number,
-    begun: TensorProtoReader,
-    tensors: Tensor[],
-    { inputs, isBatching }: Signature,
-    limits: ConstructorParameters<typeof TensorProtoReader>[4],
-  ): Generator<void, Tensor[]> {
-    for (const [i, { name, dims }] of inputs.entries()) {
+    for (const { name, dims } of signature.inputs) {
       const place = this.#asked.inputs.get(name)
-      if (i < first || place === undefined) continue
-      const reader = i === first ? begun : new TensorProtoReader(name, this.#message, place.start, place.end, limits)
-      let tensor = reader.step()
-      while (tensor === null) {
-        yield
-        tensor = reader.step()
-      }
-      tensors.push(inFullShape(tensor, dims, isBatching))
+      if (place === undefined) continue
+      const tensor = yield* new TensorProtoReader(name, this.#message, place.start, place.end, limits).read()
+      tensors.push(inFullShape(tensor, dims, signature.isBatching))
     }
     return tensors
   }
 
-  answer(response: InferenceResponse, { version }: ModelVersion): MessageParts | Iterator<void, MessageParts> {
+  answer(response: InferenceResponse, { version }: ModelVersion): Iterator<void, MessageParts> {
     return predictAnswer(response, this.spec, version, this.#options.answersTensorContent)
   }
 }

@@ -14,7 +14,7 @@ import {
 } from '../../ports/grpc/grpc-method.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
-import { exampleInputs, runThrough } from '../../protocol/tfserving/example-inputs.ts'
+import { exampleInputs } from '../../protocol/tfserving/example-inputs.ts'
 import { requireSignature } from '../../protocol/tfserving/example-json.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { servingEntries } from '../../protocol/tfserving/serving-config.ts'
@@ -102,9 +102,6 @@ function begin(
   new TfGrpcExchange(parts, call, caller, asked, message).start()
 }
 
-/** Examples up to this size are read in one go. */
-const smallBytes = 128 * 1024
-
 function exampleCall(
   { options }: TfGrpcParts,
   { spec, examples }: WireExamples,
@@ -116,12 +113,7 @@ function exampleCall(
       requireSignature(spec.signature)
       return null
     },
-    inputs: ({ signature }) => {
-      const steps = exampleInputs(examples, signature, options.maxMessageBytes)
-      let bytes = 0
-      for (const { length } of examples) bytes += length
-      return bytes <= smallBytes ? runThrough(steps) : steps
-    },
+    inputs: ({ signature }) => exampleInputs(examples, signature, options.maxMessageBytes),
     answer: (response, version) => exampleAnswer(response, spec, version, { method, rows: examples.length }),
   }
 }

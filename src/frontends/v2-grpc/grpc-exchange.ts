@@ -1,9 +1,8 @@
 // The common part of the unary call and the stream: reads a ModelInferRequest, and gives the facts of its call.
 
 import type { Caller } from '../../access/caller.ts'
-import type { Clock } from '../../base/clock.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
-import type { ExchangeParts, Preparation, Reading } from '../../exchange/inference-exchange.ts'
+import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -65,20 +64,11 @@ export abstract class GrpcExchange extends CallExchange {
       const bytes = this.received.length * mostDecodedPerByte
       const memory = this.call.memoryOf(this.received)
       this.reserve(bytes)
-      this.readLater<DecodedContents>(
-        (done) => readInSlices(this.parts.clock, decodeContentsInSteps(wire, name), () => this.#isWanted(), done),
-        (decoded) => {
-          memory.release(bytes)
-          this.#submitWire(name, decoded)
-        },
-      )
+      this.readInSlices(decodeContentsInSteps(wire, name), (decoded) => {
+        memory.release(bytes)
+        this.#submitWire(name, decoded)
+      })
     }
-  }
-
-  /** False when the call has ended. A stream does not cancel requests that are still read, so that is done here. */
-  #isWanted(): boolean {
-    if (this.call.isEnded) this.cancel()
-    return !this.call.isEnded
   }
 
   /** Triton's order of checks. Throws ServerError. HOT: once per inference. */
@@ -132,19 +122,3 @@ export abstract class GrpcExchange extends CallExchange {
 
 /** What a byte of typed contents becomes at most: a varint of one byte is a number of eight. */
 const mostDecodedPerByte = 8
-
-/** Reads large contents in slices, so that other calls do not wait for all of it. */
-function readInSlices<T>(
-  clock: Clock,
-  steps: Iterator<void, T>,
-  isWanted: () => boolean,
-  done: (error: unknown, value: T | null) => void,
-): Reading {
-  let isCancelled = false
-  const isStillWanted = (): boolean => !isCancelled && isWanted()
-  const read = (error: unknown, value: T | null): void => {
-    if (isStillWanted()) done(error, value)
-  }
-  setImmediate(() => runInSlices(clock, steps, isStillWanted, read))
-  return { cancel: () => (isCancelled = true) }
-}

@@ -1,4 +1,5 @@
 import type { Caller } from '../../access/caller.ts'
+import { runInSlices } from '../../base/run-in-slices.ts'
 import {
   InferenceExchange,
   type ArrivalNames,
@@ -40,6 +41,24 @@ export abstract class CallExchange extends InferenceExchange {
   protected tellLoad(): void {
     const load = this.loadHeader('bin')
     if (load !== null) this.call.trailWith(load)
+  }
+
+  /** Reads a large message in slices, so that other calls do not wait for all of it. */
+  protected readInSlices<T>(steps: Iterator<void, T>, then: (value: T) => void): void {
+    let isCancelled = false
+    const isWanted = (): boolean => {
+      // A stream does not cancel requests that are still read, so that is done here.
+      if (this.call.isEnded) this.cancel()
+      return !isCancelled && !this.call.isEnded
+    }
+    this.readLater<T>((done) => {
+      setImmediate(() => {
+        runInSlices(this.parts.clock, steps, isWanted, (error, value) => {
+          if (isWanted()) done(error, value)
+        })
+      })
+      return { cancel: () => (isCancelled = true) }
+    }, then)
   }
 
   protected override get uncountedBytes(): number {

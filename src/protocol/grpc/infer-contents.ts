@@ -53,7 +53,7 @@ export function* encodeContentsInSteps(
   const count = counts[field] as number
   const byteLength = field === 8 ? count * 4 + textBytes : count * elementBytes[dataType as DataType]
   const target = { bytes: Buffer.allocUnsafe(byteLength), at: 0 }
-  const write = field === 8 ? writeText : writerOf(dataType as DataType)
+  const write = elementWriters[dataType as DataType]
   for (const part of contents) yield* writeElements(part, field, write, target)
   return target.bytes
 }
@@ -172,13 +172,8 @@ function* copyPacked(reader: ProtobufReader, target: Target): Generator<void, vo
 }
 
 type Target = { readonly bytes: Buffer; at: number }
+/** Writes the element at which the reader stands. */
 type ElementWriter = (reader: ProtobufReader, target: Target) => void
-
-function writerOf(dataType: DataType): ElementWriter {
-  const writer = writers[dataType]
-  if (writer === undefined) throw new Error(`no explicit contents fill a tensor of type ${dataType}`)
-  return writer
-}
 
 const writeText: ElementWriter = (reader, target) => {
   const text = reader.view()
@@ -199,7 +194,9 @@ const writeLong: ElementWriter = (reader, target) => {
   target.at = target.bytes.writeBigUInt64LE(reader.uint64(), target.at)
 }
 
-const writers: Partial<Record<DataType, ElementWriter>> = {
+/** The halves of FP16 and BF16 are in no field of Triton's message; other protocols have them as integers. */
+export const elementWriters: Readonly<Record<DataType, ElementWriter>> = {
+  BYTES: writeText,
   BOOL: (reader, target) => {
     target.bytes[target.at++] = reader.bool() ? 1 : 0
   },
@@ -207,6 +204,8 @@ const writers: Partial<Record<DataType, ElementWriter>> = {
   UINT8: writeByte,
   INT16: writeHalf,
   UINT16: writeHalf,
+  FP16: writeHalf,
+  BF16: writeHalf,
   INT32: writeWord,
   UINT32: writeWord,
   INT64: writeLong,

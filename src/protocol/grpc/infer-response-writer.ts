@@ -5,7 +5,7 @@ import type { ParameterValue } from '../../model/parameters.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import type { OutputSelection } from './infer-request-fields.ts'
-import { ProtobufWriter, smallBytes } from '../../protobuf/protobuf-writer.ts'
+import { ProtobufWriter, smallBytes, type MessageParts } from '../../protobuf/protobuf-writer.ts'
 
 export type InferAnswerContext = {
   readonly modelName: string
@@ -13,14 +13,6 @@ export type InferAnswerContext = {
   readonly modelVersion: string
   readonly id: string
   readonly outputs: readonly OutputSelection[]
-}
-
-/** A message in pieces. The pieces in their order are the bytes of the message. */
-export type MessageParts = {
-  readonly parts: readonly Uint8Array[]
-  readonly byteLength: number
-  /** True when a piece is a view on an output's memory, which must stay until it is written. */
-  readonly hasViews: boolean
 }
 
 /** Each answer of a stream ends its parameters with one of these two, so they are written once. */
@@ -35,8 +27,8 @@ function finalParameter(isFinal: boolean): Buffer {
 /** Throws when an output cannot be written in the form that the client asked for. */
 export function writeInferResponse(response: InferenceResponse, context: InferAnswerContext): MessageParts {
   const writer = new ProtobufWriter(headBytes(response))
-  writeAnswer(writer, response, context, null, false)
-  return join(writer, 0, '')
+  writeAnswer(writer, response, context, null)
+  return writer.parts()
 }
 
 /** Writes the response inside a ModelStreamInferResponse, with the final flag. */
@@ -46,13 +38,10 @@ export function writeStreamResponse(
   isFinal: boolean,
 ): MessageParts {
   const writer = new ProtobufWriter(headBytes(response))
-  // Without views the message is one piece, and its length goes into the same buffer: that costs less than a piece more.
-  const isOnePiece = response.outputs.every(({ bytes }) => bytes.length <= smallBytes)
-  const start = isOnePiece ? writer.beginNested(2) : 0
-  writeAnswer(writer, response, context, isFinal, isOnePiece)
-  if (!isOnePiece) return join(writer, 2, '')
+  const start = writer.beginNested(2)
+  writeAnswer(writer, response, context, isFinal)
   writer.endNested(start)
-  return join(writer, 0, '')
+  return writer.parts()
 }
 
 /** `isFinal` is null for a request that never reached its model: then only its id comes back. */
@@ -62,16 +51,17 @@ export function writeStreamError(
   isFinal: boolean | null,
 ): MessageParts {
   const writer = new ProtobufWriter()
+  writeText(writer, 1, message)
+  const start = writer.beginNested(2)
   if (isFinal === null) writeText(writer, 3, context.id)
   else writeHead(writer, context, null, isFinal)
-  return join(writer, 2, message)
+  writer.endNested(start)
+  return writer.parts()
 }
 
 /** The bare end of a decoupled model's answers, for a client that asked for it. */
 export function writeEmptyFinal(context: Pick<InferAnswerContext, 'modelName' | 'modelVersion' | 'id'>): MessageParts {
-  const writer = new ProtobufWriter()
-  writeHead(writer, context, null, true)
-  return join(writer, 2, '')
+  return writeStreamError('', context, true)
 }
 
 function writeAnswer(
@@ -79,7 +69,6 @@ function writeAnswer(
   response: InferenceResponse,
   context: InferAnswerContext,
   isFinal: boolean | null,
-  isOnePiece: boolean,
 ): void {
   writeHead(writer, context, response.parameters, isFinal)
   const chosen: Tensor[] = []
@@ -93,9 +82,7 @@ function writeAnswer(
     const selection = selectionOf(tensor.name, context.outputs)
     const isPlaced = selection !== undefined && selection.sharedMemory !== null
     writer.tag(6, 2)
-    const bytes = isPlaced ? nothing : tensor.bytes
-    if (isOnePiece) writer.raw(bytes)
-    else writer.rawOrView(bytes)
+    writer.rawOrView(isPlaced ? nothing : tensor.bytes)
   }
 }
 
@@ -125,7 +112,7 @@ function writeHead(
   writeText(writer, 2, context.modelVersion)
   writeText(writer, 3, context.id)
   if (parameters !== null) for (const [name, value] of parameters) writeParameter(writer, 4, name, value)
-  if (isFinal !== null) writer.copy(isFinal ? finalParameters.true : finalParameters.false)
+  if (isFinal !== null) writer.fields(isFinal ? finalParameters.true : finalParameters.false)
 }
 
 function writeText(writer: ProtobufWriter, field: number, text: string): void {
@@ -158,21 +145,4 @@ function writeOutput(writer: ProtobufWriter, tensor: Tensor): void {
     writer.endNested(shapeStart)
   }
   writer.endNested(start)
-}
-
-/** `field` 0: the message itself. Else it goes into that field of a message that has `errorMessage` before it. */
-function join(writer: ProtobufWriter, field: number, errorMessage: string): MessageParts {
-  const { hasViews } = writer
-  const parts = writer.pieces()
-  let byteLength = 0
-  for (const part of parts) byteLength += part.length
-  if (field === 0) return { parts, byteLength, hasViews }
-  // A tag of one byte and a length of five at most come before the message, and before them the error's text.
-  const head = new ProtobufWriter(6 + errorMessage.length * 3)
-  writeText(head, 1, errorMessage)
-  head.tag(field, 2)
-  head.uint32(byteLength)
-  const headBytes = head.finish()
-  parts.unshift(headBytes)
-  return { parts, byteLength: byteLength + headBytes.length, hasViews }
 }

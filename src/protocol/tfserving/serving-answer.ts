@@ -2,52 +2,32 @@
 
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
-import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import { ProtobufWriter, smallBytes, type MessageParts } from '../../protobuf/protobuf-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
-import type { MessageParts } from '../grpc/infer-response-writer.ts'
 import { classesOf, regressionsOf, writeClasses, writeRegressions } from './example-results.ts'
 import type { WireModelSpec, WireTask } from './serving-request.ts'
-import { isSmallEntry, writeLargeEntry, writeSmallEntry } from './tensor-proto-writer.ts'
+import { writeTensorEntry } from './tensor-proto-writer.ts'
 import { defaultSignature } from './tensorflow-type.ts'
 
 export const classifyMethod = 'tensorflow/serving/classify'
 
-/** PredictResponse: outputs 1, model_spec 2. Small outputs are written at once, others in steps. HOT: once per inference. */
-export function predictAnswer(
+/** PredictResponse: outputs 1, model_spec 2. HOT: once per inference. */
+export function* predictAnswer(
   { outputs }: InferenceResponse,
   spec: WireModelSpec,
   version: string,
   asContent: boolean,
-): MessageParts | Iterator<void, MessageParts> {
-  const writer = new ProtobufWriter(answerBytes(outputs))
-  for (let i = 0; i < outputs.length; i++) {
-    const output = outputs[i] as Tensor
-    if (!isSmallEntry(output)) return restOfPredict(writer, outputs.slice(i), spec, version, asContent)
-    writeSmallEntry(writer, 1, output, asContent)
-  }
-  writeSpec(writer, 2, spec, version)
-  return partsOf(writer)
-}
-
-function* restOfPredict(
-  writer: ProtobufWriter,
-  outputs: readonly Tensor[],
-  spec: WireModelSpec,
-  version: string,
-  asContent: boolean,
 ): Generator<void, MessageParts> {
-  for (const output of outputs) {
-    if (isSmallEntry(output)) writeSmallEntry(writer, 1, output, asContent)
-    else yield* writeLargeEntry(writer, 1, output, asContent)
-  }
+  const writer = new ProtobufWriter(answerBytes(outputs))
+  for (let i = 0; i < outputs.length; i++) yield* writeTensorEntry(writer, 1, outputs[i] as Tensor, asContent)
   writeSpec(writer, 2, spec, version)
-  return partsOf(writer)
+  return writer.parts()
 }
 
 /** About the size of the answer without its large outputs. */
 function answerBytes(outputs: readonly Tensor[]): number {
   let total = 128
-  for (const output of outputs) total += 64 + output.name.length + (isSmallEntry(output) ? output.bytes.length : 0)
+  for (const { name, bytes } of outputs) total += 64 + name.length + (bytes.length <= smallBytes ? bytes.length : 0)
   return total
 }
 
@@ -62,7 +42,7 @@ export function* exampleAnswer(
   if (method === 'classify') yield* writeClasses(writer, 1, classesOf(response, signature, rows))
   else writeRegressions(writer, 1, regressionsOf(response, rows))
   writeSpec(writer, 2, spec, version)
-  return partsOf(writer)
+  return writer.parts()
 }
 
 /** MultiInferenceResponse: results 1 (model_spec 1, classification_result 2, regression_result 3). */
@@ -80,15 +60,7 @@ export function* multiAnswer(
     else writeRegressions(writer, 3, regressionsOf(response, rows))
     writer.endNested(start)
   }
-  return partsOf(writer)
-}
-
-function partsOf(writer: ProtobufWriter): MessageParts {
-  const { hasViews } = writer
-  const parts = writer.pieces()
-  let byteLength = 0
-  for (const part of parts) byteLength += part.length
-  return { parts, byteLength, hasViews }
+  return writer.parts()
 }
 
 /** ModelSpec: name 1, version 2 (value 1), signature_name 3. */
