@@ -2,18 +2,15 @@
 // (TensorFlow Serving's two forms). Both are read into columns, one for each input of the model.
 
 import { ServerError } from '../base/server-error.ts'
-import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
+import type { ModelSignature } from '../config/model-signature.ts'
 import type { WordedCall } from '../model/error-words.ts'
 import { WordedError } from '../model/worded-error.ts'
-import { integerBounds } from '../tensor/data-type.ts'
-import { elementCount, shapeText, type Shape } from '../tensor/shape.ts'
+import { shapeText, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import { char, JsonScanner } from './json-scanner.ts'
-import { appendTextElement } from './json-text-element.ts'
-import { JsonTextWriter } from './json-text-writer.ts'
-import { tooManyDimensions, type RequestLimits } from './request-limits.ts'
-import { isJsonType, noBytes, readTensorData } from './tensor-data-reader.ts'
-import { jsonInputTooLarge } from './tensor-data-problem.ts'
+import { b64Name, NestedValues, type NestedMistake } from './nested-values.ts'
+import type { RequestLimits } from './request-limits.ts'
+import { isJsonType } from './tensor-data-reader.ts'
 
 export type ParsedPredict = {
   readonly inputs: Tensor[]
@@ -43,7 +40,7 @@ class PredictReader {
   constructor(scanner: JsonScanner, signature: ModelSignature, limits: RequestLimits) {
     this.#scanner = scanner
     this.#signature = signature
-    this.#columns = signature.inputs.map((spec) => new Column(scanner, spec, limits))
+    this.#columns = signature.inputs.map((spec) => new Column(scanner, spec, limits, isJsonType(spec.dataType)))
     this.#names = signature.inputs.map(({ name }) => `'${name}'`).join(', ')
   }
 
@@ -105,34 +102,15 @@ class PredictReader {
     const scanner = this.#scanner
     if (scanner.peek() !== char.leftBrace) return false
     const start = scanner.position
-    const isB64 = scanner.nextMember(true) && scanner.stringIs(b64)
+    const isB64 = scanner.nextMember(true) && scanner.stringIs(b64Name)
     scanner.position = start
     return !isB64 || this.#signature.inputByName.has('b64')
   }
 }
 
-const b64 = Buffer.from('b64')
-
 /** The rows of one input. All rows have the same shape. */
-class Column {
-  readonly name: string
+class Column extends NestedValues {
   rowCount = 0
-  readonly #scanner: JsonScanner
-  readonly #spec: InputSpec
-  readonly #limits: RequestLimits
-  /** The shape of a row, as far as it is known. */
-  readonly #sizes: number[] = []
-  /** How deep the elements stand in a row; -1 before the first element. */
-  #rank = -1
-  /** The rows as the text of one list, which is read at the end. Of strings, the bytes of the tensor. */
-  readonly #content = new JsonTextWriter()
-
-  constructor(scanner: JsonScanner, spec: InputSpec, limits: RequestLimits) {
-    this.#scanner = scanner
-    this.#spec = spec
-    this.#limits = limits
-    this.name = spec.name
-  }
 
   requireRows(count: number): void {
     if (this.rowCount < count) throw invalid(`input '${this.name}' is missing in row ${this.rowCount}`)
@@ -141,110 +119,37 @@ class Column {
   read(row: number): void {
     this.requireRows(row)
     if (this.rowCount > row) throw invalid(`input '${this.name}' is given twice in row ${row}`)
-    const { dataType } = this.#spec
+    const { dataType } = this.spec
     if (!isJsonType(dataType)) throw invalid(`input '${this.name}' is ${dataType}, which JSON cannot hold: use /v2`)
-    const start = this.#scanner.position
-    this.#readValue(0)
+    this.readValue()
     this.rowCount++
-    if (dataType === 'BYTES') return
-    const { bytes, position } = this.#scanner
-    this.#content.raw(row === 0 ? '[' : ',')
-    this.#content.reserve(position - start)
-    this.#content.length += bytes.copy(this.#content.bytes, this.#content.length, start, position)
   }
 
-  #readValue(depth: number): void {
-    const scanner = this.#scanner
-    if (scanner.peek() !== char.leftBracket) {
-      if (this.#rank < 0 && this.#sizes[depth] === undefined) this.#rank = depth
-      if (this.#rank !== depth) throw this.#ragged()
-      const start = scanner.position
-      if (!(this.#spec.dataType === 'BYTES' ? this.#readString() : this.#passElement())) throw this.#misfit(start)
-      return
-    }
-    if (depth === this.#limits.maxRank) throw tooManyDimensions(depth)
-    if (depth === this.#rank) throw this.#ragged()
-    let count = 0
-    for (let isElement = scanner.nextElement(true); isElement; isElement = scanner.nextElement(false)) {
-      this.#readValue(depth + 1)
-      count++
-    }
-    this.#sizes[depth] ??= count
-    if (this.#sizes[depth] !== count) throw this.#ragged()
-  }
-
-  #ragged(): ServerError {
+  protected override mistake(what: NestedMistake, start: number): ServerError {
     const row = `row ${this.rowCount} of input '${this.name}'`
-    return invalid(`${row} is ragged: all rows must have one shape, and all lists of one depth one length`)
-  }
-
-  #misfit(start: number): ServerError {
-    const scanner = this.#scanner
+    if (what === 'list' || what === 'size' || what === 'level') {
+      return invalid(`${row} is ragged: all rows must have one shape, and all lists of one depth one length`)
+    }
+    const { scanner } = this
     scanner.position = start
     scanner.skipValue()
     const text = scanner.bytes.toString('utf8', start, Math.min(scanner.position, start + 40))
-    return invalid(`row ${this.rowCount} of input '${this.name}' holds ${text}, which is no ${this.#spec.dataType}`)
-  }
-
-  /** Whether the element at the position is one of the input's type. */
-  #passElement(): boolean {
-    const scanner = this.#scanner
-    const { dataType } = this.#spec
-    const c = scanner.peek()
-    if (c === char.quote || c === char.leftBrace) return false
-    const start = scanner.position
-    scanner.scanLiteralOrNumber()
-    const isTrueOrFalse = c === 0x74 || c === 0x66
-    if (dataType === 'BOOL' || isTrueOrFalse || c === 0x6e) return dataType === 'BOOL' && isTrueOrFalse
-    if (dataType.startsWith('FP')) return true
-    if (!scanner.isInteger) return false
-    // A number of two characters fits every type of integer, but for its sign.
-    if (scanner.position - start <= 2 && c !== char.minus) return true
-    const value = scanner.numberValue(start)
-    if (typeof value !== 'bigint') return false
-    if (dataType === 'INT64') return BigInt.asIntN(64, value) === value
-    const [lowest, highest] = integerBounds[dataType] ?? [0, Infinity]
-    return value >= lowest && value <= highest
-  }
-
-  /** A string, or `{"b64": "…"}` for bytes that are no text. */
-  #readString(): boolean {
-    const scanner = this.#scanner
-    const isEncoded = scanner.peek() === char.leftBrace
-    if (isEncoded && !(scanner.nextMember(true) && scanner.stringIs(b64))) return false
-    if (scanner.peek() !== char.quote) return false
-    scanner.scanString()
-    const target = this.#content
-    if (!appendTextElement(scanner, target, isEncoded) || (isEncoded && scanner.nextMember(false))) return false
-    const { maxInputBytes } = this.#limits
-    if (target.length > maxInputBytes) throw jsonInputTooLarge(this.name, target.length, maxInputBytes)
-    return true
+    return invalid(`${row} holds ${text}, which is no ${this.spec.dataType}`)
   }
 
   finish({ isBatching, modelName }: ModelSignature): Tensor {
-    const { name, dataType, dims } = this.#spec
+    const { name, dataType, dims } = this.spec
     if (!isBatching && dims[0] !== -1 && dims[0] !== this.rowCount) {
       const misfit = `of shape ${shapeText(dims)} cannot take ${this.rowCount} as first dimension`
       throw invalid(`model '${modelName}' does not batch, and its input '${name}' ${misfit}`)
     }
     const shape = [this.rowCount, ...this.#rowShape(isBatching ? dims : dims.slice(1))]
-    return new Tensor(name, dataType, shape, this.#bytes(elementCount(shape)))
+    return new Tensor(name, dataType, shape, this.bytes())
   }
 
   /** A value without a list fills a row of one element, however many dimensions the model gives the row. */
   #rowShape(dims: Shape): Shape {
-    const isOneElement = this.#sizes.length === 0 && dims.every((size) => size === 1 || size === -1)
-    return isOneElement ? dims.map(() => 1) : this.#sizes
-  }
-
-  #bytes(count: number): Uint8Array {
-    const { name, dataType } = this.#spec
-    if (dataType === 'BYTES') return this.#content.finish()
-    if (count === 0) return noBytes
-    this.#content.raw(']')
-    const scanner = new JsonScanner(this.#content.finish())
-    const { bytes, error } = readTensorData(scanner, name, dataType, count, this.#limits.maxInputBytes)
-    if (error !== null) throw error
-    return bytes
+    const isOneElement = this.sizes.length === 0 && dims.every((size) => size === 1 || size === -1)
+    return isOneElement ? dims.map(() => 1) : this.sizes
   }
 }

@@ -22,7 +22,7 @@ import { classifyMethod, exampleAnswer, multiAnswer } from '../../protocol/tfser
 import { servingFiles } from '../../protocol/tfserving/serving-files.ts'
 import { decodeServing, encodeServing } from '../../protocol/tfserving/serving-messages.ts'
 import { readExampleRequest, readMultiRequest, type WireExamples } from '../../protocol/tfserving/serving-request.ts'
-import { isKnownSignature } from '../../protocol/tfserving/signature-name.ts'
+import { isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 import { PredictCall } from './predict-call.ts'

@@ -6,7 +6,7 @@ import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { JsonScanner } from '../json-scanner.ts'
 import { isB64Object, jsonDebugText, jsonTypeName } from './json-debug-text.ts'
 import { inTheirWords, invalid } from './predict-request.ts'
-import { isKnownSignature } from './signature-name.ts'
+import { isKnownSignature } from './tensorflow-type.ts'
 
 /** Values of all examples together. The document is kept whole, and a value costs more memory than its text. */
 const mostValues = 65_536

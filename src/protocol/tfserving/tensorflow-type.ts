@@ -49,3 +49,5 @@ export const dataTypeOfTensorflow = (number: number): DataType | null => byNumbe
 
 /** The signature that every model has: its inputs and outputs. */
 export const defaultSignature = 'serving_default'
+/** A model of this server has one signature. */
+export const isKnownSignature = (name: string): boolean => name === '' || name === defaultSignature
