@@ -63,3 +63,11 @@ export function runInSlices<T>(
   }
   takeTurn(runSlice)
 }
+
+/** All steps at once, for work that is short. */
+export function lastOf<T>(steps: Iterator<void, T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}

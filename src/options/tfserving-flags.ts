@@ -56,23 +56,24 @@ export const tfservingFlags = [
     .to('tfserving.monitoringPath'),
 ]
 
+/** `NAME=VALUE`, as often as the flag is given. */
+const pairs = (flags: FlagValues, flag: string): [string, string][] =>
+  flags.all(flag).map((value) => {
+    const equals = value.indexOf('=')
+    return [value.slice(0, equals), value.slice(equals + 1)]
+  })
+
 function models(flags: FlagValues): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
-  for (const value of flags.all('tfserving-model')) {
-    const equals = value.indexOf('=')
-    const name = value.slice(0, equals)
+  for (const [name, folder] of pairs(flags, 'tfserving-model')) {
     if (found.has(name)) throw badOption('tfserving-model', `the model '${name}' is given twice`)
-    found.set(name, value.slice(equals + 1))
+    found.set(name, folder)
   }
   return found
 }
 
 function modelParameters(flags: FlagValues): ReadonlyMap<string, string> {
-  const split = (value: string): [string, string] => {
-    const equals = value.indexOf('=')
-    return [value.slice(0, equals), value.slice(equals + 1)]
-  }
-  return new Map(flags.all('tfserving-model-parameter').map(split))
+  return new Map(pairs(flags, 'tfserving-model-parameter'))
 }
 
 function monitoringPath(name: string, given: string): string {

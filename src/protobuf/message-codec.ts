@@ -15,7 +15,7 @@ export type ValueForm = {
   readonly hasNulls: boolean
   /** A message with more is refused. */
   readonly limits: ReaderLimits
-  readonly long: (exact: bigint) => number | bigint
+  readonly long: (exact: bigint) => number | bigint | string
   readonly bytes: (view: Buffer) => Uint8Array
   readonly newMap: () => object
   readonly setEntry: (map: object, key: string | bigint, value: unknown) => void
@@ -46,8 +46,7 @@ function decode(reader: ProtobufReader, schema: MessageSchema, form: ValueForm, 
       message[name] = decodeValue(reader, field, form, depth)
     } else if (field.kind === 'map') decodeEntry(reader, field, message[name] as object, form, depth)
     else if ((tag & 7) === 2 && isPackable(field)) {
-      const outerEnd = reader.end
-      reader.end = reader.lengthEnd()
+      const outerEnd = reader.enter()
       while (reader.at < reader.end) {
         reader.spendField()
         ;(message[name] as unknown[]).push(decodeValue(reader, field, form, depth))
@@ -68,8 +67,7 @@ function forgetRivals(message: MessageValue, schema: MessageSchema, oneof: strin
 }
 
 function decodeEntry(reader: ProtobufReader, field: FieldSchema, map: object, form: ValueForm, depth: number): void {
-  const outerEnd = reader.end
-  reader.end = reader.lengthEnd()
+  const outerEnd = reader.enter()
   let key: string | bigint = field.keyType === 'string' ? '' : 0n
   let value: unknown = field.message === null ? zeroOf(field, form) : emptyValue(field.message, form)
   while (reader.at < reader.end) {
@@ -85,8 +83,7 @@ function decodeEntry(reader: ProtobufReader, field: FieldSchema, map: object, fo
 
 function decodeValue(reader: ProtobufReader, field: FieldSchema, form: ValueForm, depth: number): unknown {
   if (field.message !== null) {
-    const outerEnd = reader.end
-    reader.end = reader.lengthEnd()
+    const outerEnd = reader.enter()
     const value = decode(reader, field.message, form, depth + 1)
     reader.end = outerEnd
     return value

@@ -186,6 +186,13 @@ export class ProtobufReader {
     return this.at + length
   }
 
+  /** Goes into the message at which the reader stands. Returns the end of the one around it, to be set again behind it. */
+  enter(): number {
+    const outer = this.end
+    this.end = this.lengthEnd()
+    return outer
+  }
+
   string(): string {
     const end = this.lengthEnd()
     const start = this.at

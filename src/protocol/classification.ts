@@ -1,5 +1,6 @@
 // Triton's classification extension: instead of an output, its k best classes as strings `value:index[:label]`.
 
+import { lastOf } from '../base/run-in-slices.ts'
 import { ServerError } from '../base/server-error.ts'
 import { elementArray, elementBytes, type DataType, type FixedSizeType } from '../tensor/data-type.ts'
 import { elementCount } from '../tensor/shape.ts'
@@ -17,13 +18,6 @@ const isClassifiable = (dataType: DataType): boolean =>
 
 export function classify(tensor: Tensor, count: number, labels: readonly string[], isBatching: boolean): Tensor {
   return lastOf(classifyInSteps(tensor, count, labels, isBatching))
-}
-
-function lastOf<T>(steps: Iterator<void, T>): T {
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
-  }
 }
 
 /** The same, and others may be served between the steps. */

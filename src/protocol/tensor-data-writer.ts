@@ -18,9 +18,10 @@ import type { JsonTextWriter } from './json-text-writer.ts'
 /** Room in the buffer is reserved for so many numbers at a time. */
 const chunkElements = 1024
 
-type NumberAt = (target: Uint8Array, offset: number, view: DataView, index: number) => number
+/** Writes the element of that index, and returns where its text ends. */
+export type NumberAt = (target: Uint8Array, offset: number, view: DataView, index: number) => number
 
-const numberAt: Partial<Record<Tensor['dataType'], NumberAt>> = {
+export const numberAt: Partial<Record<Tensor['dataType'], NumberAt>> = {
   UINT8: (target, offset, view, i) => writeUnsigned(target, offset, view.getUint8(i)),
   UINT16: (target, offset, view, i) => writeUnsigned(target, offset, view.getUint16(i * 2, true)),
   UINT32: (target, offset, view, i) => writeUnsigned(target, offset, view.getUint32(i * 4, true)),

@@ -1,11 +1,9 @@
 // Predict: tensors in, tensors out.
 
-import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { MessageParts } from '../../protobuf/protobuf-writer.ts'
 import { invalid, withOnes } from '../../protocol/tfserving/predict-request.ts'
 import { predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
-import { readPredictRequest, type WireModelSpec, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
+import { readPredictRequest, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
 import { isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import { TensorProtoReader } from '../../protocol/tfserving/tensor-proto-reader.ts'
 import { Tensor } from '../../tensor/tensor.ts'
@@ -13,48 +11,32 @@ import { FailedPrecondition, type TfCall, type TfGrpcParts } from './grpc-exchan
 
 type Signature = ModelVersion['signature']
 
-/** HOT: once per inference. */
-export class PredictCall implements TfCall {
-  readonly spec: WireModelSpec
-  readonly #message: Buffer
-  readonly #asked: WirePredict
-  readonly #options: TfGrpcParts['options']
-
-  /** Throws INVALID_ARG. */
-  constructor({ options }: TfGrpcParts, message: Buffer) {
-    const asked = readPredictRequest(message, options.requestLimits)
-    this.spec = asked.spec
-    this.#message = message
-    this.#asked = asked
-    this.#options = options
-  }
-
-  outputs({ signature }: ModelVersion): readonly string[] | null {
-    const { inputs, outputFilter } = this.#asked
-    if (!isKnownSignature(this.spec.signature)) {
-      throw new FailedPrecondition(`Serving signature key "${this.spec.signature.slice(0, 200)}" not found.`)
-    }
-    requireInputs(inputs, signature)
-    if (outputFilter.length === 0) return null
-    requireOutputs(outputFilter, signature)
-    return outputFilter
-  }
-
-  *inputs({ signature }: ModelVersion, reserve: (bytes: number) => void): Generator<void, Tensor[]> {
-    const options = this.#options
-    const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
-    const tensors: Tensor[] = []
-    for (const { name, dims } of signature.inputs) {
-      const place = this.#asked.inputs.get(name)
-      if (place === undefined) continue
-      const tensor = yield* new TensorProtoReader(name, this.#message, place.start, place.end, limits).read()
-      tensors.push(inFullShape(tensor, dims, signature.isBatching))
-    }
-    return tensors
-  }
-
-  answer(response: InferenceResponse, { version }: ModelVersion): Iterator<void, MessageParts> {
-    return predictAnswer(response, this.spec, version, this.#options.answersTensorContent)
+/** Throws INVALID_ARG. HOT: once per inference. */
+export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
+  const { spec, inputs, outputFilter } = readPredictRequest(message, options.requestLimits)
+  return {
+    spec,
+    outputs: ({ signature }) => {
+      if (!isKnownSignature(spec.signature)) {
+        throw new FailedPrecondition(`Serving signature key "${spec.signature.slice(0, 200)}" not found.`)
+      }
+      requireInputs(inputs, signature)
+      if (outputFilter.length === 0) return null
+      requireOutputs(outputFilter, signature)
+      return outputFilter
+    },
+    *inputs({ signature }, reserve) {
+      const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
+      const tensors: Tensor[] = []
+      for (const { name, dims } of signature.inputs) {
+        const place = inputs.get(name)
+        if (place === undefined) continue
+        const tensor = yield* new TensorProtoReader(name, message, place.start, place.end, limits).read()
+        tensors.push(inFullShape(tensor, dims, signature.isBatching))
+      }
+      return tensors
+    },
+    answer: (response, { version }) => predictAnswer(response, spec, version, options.answersTensorContent),
   }
 }
 

@@ -15,17 +15,15 @@ import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
 import { isLargeAnswer, largeRequestJsonBytes } from '../../ports/http/large-json.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
+import { tfservingJsonCodecs } from '../../ports/http/tfserving-json-codecs.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
-import { readTfExamples } from '../../protocol/tfserving/example-inputs.ts'
-import { writeTfResults } from '../../protocol/tfserving/example-results.ts'
-import { readTfPredict, type ParsedTfPredict } from '../../protocol/tfserving/predict-request.ts'
-import { tfErrorBody, writeTfPredict } from '../../protocol/tfserving/predict-response.ts'
+import type { TfMethod } from '../../protocol/tfserving/example-results.ts'
+import type { ParsedTfBody } from '../../protocol/tfserving/predict-request.ts'
+import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
 import { elementCount } from '../../tensor/shape.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import { servableNotFound, type ServingModels } from './serving-models.ts'
-
-export type TfMethod = 'predict' | 'classify' | 'regress'
 
 /** Reading and checking nested lists takes longer than reading flat ones, and examples take longer still. */
 const largeBodyBytes: Readonly<Record<TfMethod, number>> = {
@@ -61,25 +59,19 @@ export type RestParts = ExchangeParts & {
   readonly timeoutMs: number
 }
 
-export class RestEndpoints {
-  readonly parts: RestParts
-  readonly limits: RequestLimits
-  readonly inflater: BodyInflater
+type RestSettings = RestParts & { readonly limits: RequestLimits; readonly inflater: BodyInflater }
 
-  constructor(parts: RestParts, options: HttpOptions) {
-    this.parts = parts
-    this.limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
-    this.inflater = new BodyInflater(options.maxInputBytes)
-  }
+/** Where bodies go with the model and the version that they are for. */
+type RestEndpoint = (method: TfMethod, http: PortRequest, name: string, version: string, caller: Caller) => void
 
-  handle(method: TfMethod, http: PortRequest, name: string, version: string, caller: Caller): void {
-    const exchange = new RestExchange(this, method, http, caller, name)
-    exchange.start(version)
-  }
+export function restEndpoint(parts: RestParts, { requestLimits, maxInputBytes }: HttpOptions): RestEndpoint {
+  const limits = { ...requestLimits, maxInputBytes }
+  const settings = { ...parts, limits, inflater: new BodyInflater(maxInputBytes) }
+  return (method, http, name, version, caller) => new RestExchange(settings, method, http, caller, name).start(version)
 }
 
 class RestExchange extends HttpExchange {
-  readonly #endpoints: RestEndpoints
+  readonly #settings: RestSettings
   readonly #method: TfMethod
   readonly #name: string
   #body: Buffer
@@ -93,9 +85,9 @@ class RestExchange extends HttpExchange {
   /** The version is looked for: the body was inflated where it had to be. */
   #hasBegun = false
 
-  constructor(endpoints: RestEndpoints, method: TfMethod, http: PortRequest, caller: Caller, name: string) {
-    super(endpoints.parts, http, caller, true)
-    this.#endpoints = endpoints
+  constructor(settings: RestSettings, method: TfMethod, http: PortRequest, caller: Caller, name: string) {
+    super(settings, http, caller, true)
+    this.#settings = settings
     this.#method = method
     this.#name = name
     this.#body = http.body
@@ -105,7 +97,7 @@ class RestExchange extends HttpExchange {
     const header = this.header('content-encoding')
     const encoding = header === null ? 'identity' : requestEncoding(header)
     this.#asked = version
-    const { timeoutMs, clock } = this.#endpoints.parts
+    const { timeoutMs, clock } = this.#settings
     if (timeoutMs > 0) this.#cancelLimit = clock.after(timeoutMs * 1e6, () => this.#giveUp(timeoutMs))
     if (encoding === 'identity') this.#lookUp()
     else if (encoding === null) {
@@ -113,7 +105,7 @@ class RestExchange extends HttpExchange {
         worded('unsupported', { text: `Content-Encoding '${header}' is not supported, only gzip and deflate` }),
       )
     } else {
-      this.#endpoints.inflater.inflate(this.#body, this.http.memory, (error, body) => {
+      this.#settings.inflater.inflate(this.#body, this.http.memory, (error, body) => {
         this.#body = body
         if (error === null) this.#lookUp()
         else this.refuse(error)
@@ -153,35 +145,17 @@ class RestExchange extends HttpExchange {
         text: `TensorFlow Serving's API doesn't support models with decoupled transaction policy`,
       })
     }
-    const { limits, parts } = this.#endpoints
+    const { limits, offload } = this.#settings
     const options = { headerLength: null, signature, limits }
     const body = this.#body
-    const isLarge = body.length > largeBodyBytes[this.#method]
-    if (this.#method === 'predict') {
-      if (!isLarge) this.#submitPredict(readTfPredict(body, signature, limits))
-      else {
-        this.readLater<ParsedTfPredict>(
-          (done) => parts.offload.read('tfPredict', body, options, done),
-          (parsed) => this.#submitPredict(parsed),
-        )
-      }
-    } else if (!isLarge) this.#submitExamples(readTfExamples(body, signature, limits.maxInputBytes))
-    else {
-      this.readLater<ReturnType<typeof readTfExamples>>(
-        (done) => parts.offload.read('tfExamples', body, options, done),
-        (parsed) => this.#submitExamples(parsed),
-      )
+    const reader = this.#method === 'predict' ? 'tfPredict' : 'tfExamples'
+    const submit = ({ inputs, isColumnar, rows }: ParsedTfBody): void => {
+      this.#isColumnar = isColumnar
+      this.#rows = rows
+      this.submit({ inputs })
     }
-  }
-
-  #submitPredict({ inputs, isColumnar }: ParsedTfPredict): void {
-    this.#isColumnar = isColumnar
-    this.submit({ inputs })
-  }
-
-  #submitExamples({ inputs, rows }: ReturnType<typeof readTfExamples>): void {
-    this.#rows = rows
-    this.submit({ inputs })
+    if (body.length <= largeBodyBytes[this.#method]) submit(tfservingJsonCodecs.readers[reader](body, options))
+    else this.readLater<ParsedTfBody>((done) => offload.read(reader, body, options, done), submit)
   }
 
   protected override refused(error: ServerError): void {
@@ -202,21 +176,12 @@ class RestExchange extends HttpExchange {
       response.release()
       return
     }
-    const { signature } = this.version
-    const printed = { signature, outputs: [], binaryOutputDefault: false }
+    const printed = { signature: this.version.signature, outputs: [], binaryOutputDefault: false }
     const elements = response.outputs.reduce((sum, { shape }) => sum + elementCount(shape), 0)
     const isLarge = elements > mostElements || isLargeAnswer(response.outputs, printed)
-    const { offload } = this.#endpoints.parts
-    const method = this.#method
-    if (method === 'predict') {
-      const context = { ...printed, isColumnar: this.#isColumnar }
-      if (isLarge) this.writeLater(offload, 'tfPredict', response, context, send)
-      else send(this.answering, response, writeTfPredict(response, context))
-      return
-    }
-    const context = { ...printed, method, rows: this.#rows }
-    if (isLarge) this.writeLater(offload, 'tfResults', response, context, send)
-    else send(this.answering, response, { head: writeTfResults(response, context), parts: [], isBinary: false })
+    const context = { ...printed, method: this.#method, isColumnar: this.#isColumnar, rows: this.#rows }
+    if (isLarge) this.writeLater(this.#settings.offload, 'tfAnswer', response, context, send)
+    else send(this.answering, response, tfservingJsonCodecs.writers.tfAnswer(response, context))
   }
 }
 

@@ -4,10 +4,11 @@
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
-import type { ModelSignature } from '../../config/model-signature.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
+import { invalid } from '../../protocol/tfserving/predict-request.ts'
+import { servingJson } from '../../protocol/tfserving/serving-messages.ts'
 import { tensorflowEnumName, defaultSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import type { ServingEntry } from '../../protocol/tfserving/serving-config.ts'
 import type { DataType } from '../../tensor/data-type.ts'
@@ -33,22 +34,16 @@ type ServingModelParts = {
   readonly sharedConfigText?: string
 }
 
-type VersionStatus = { readonly version: string; readonly state: number; readonly error: string }
-
-const states = { START: 10, LOADING: 20, AVAILABLE: 30, UNLOADING: 40, END: 50 } as const
-const stateNames = new Map<number, string>(Object.entries(states).map(([name, number]) => [number, name]))
+/** As ModelVersionStatus names the states. */
 const stateOf = {
-  READY: states.AVAILABLE,
-  LOADING: states.LOADING,
-  UNLOADING: states.UNLOADING,
-  UNAVAILABLE: states.END,
-  '': states.START,
+  READY: 'AVAILABLE',
+  LOADING: 'LOADING',
+  UNLOADING: 'UNLOADING',
+  UNAVAILABLE: 'END',
+  '': 'START',
 } as const
 
-const unknownCode = 2
 const predictMethod = 'tensorflow/serving/predict'
-
-const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 export class ServingModels {
   readonly #parts: ServingModelParts
@@ -80,8 +75,8 @@ export class ServingModels {
     return version
   }
 
-  /** Throws NOT_FOUND with TensorFlow Serving's texts. */
-  status(name: string, version: string): VersionStatus[] {
+  /** GetModelStatusResponse. Throws NOT_FOUND with TensorFlow Serving's texts. */
+  statusMessage(name: string, version: string): MessageValue {
     if (name === '') throw invalid('Missing model name in request.')
     const entries = this.#parts.engine.index().filter((entry) => entry.name === name && entry.version !== '')
     const found = entries.filter((entry) => version === '' || entry.version === version)
@@ -89,71 +84,41 @@ export class ServingModels {
       const what = version === '' ? `any versions of model ${name}` : `version ${version} of model ${name}`
       throw ServerError.withoutStack('NOT_FOUND', `Could not find ${what}`)
     }
-    return found.map(({ version: one, state, reason }) => ({
-      version: one,
-      state: stateOf[state],
-      error: state === 'UNAVAILABLE' && reason !== 'unloaded' ? reason : '',
-    }))
-  }
-
-  statusMessage(name: string, version: string): MessageValue {
-    const rows = this.status(name, version)
-    return {
-      modelVersionStatus: rows.map(({ version: one, state, error }) => ({
-        version: BigInt(one),
-        state: stateNames.get(state),
-        status: { errorCode: error === '' ? 0 : unknownCode, errorMessage: error },
-      })),
-    }
+    const modelVersionStatus = found.map(({ version: one, state, reason }) => {
+      const errorMessage = state === 'UNAVAILABLE' && reason !== 'unloaded' ? reason : ''
+      const status = { errorCode: errorMessage === '' ? 'OK' : 'UNKNOWN', errorMessage }
+      return { version: BigInt(one), state: stateOf[state], status }
+    })
+    return { modelVersionStatus }
   }
 
   statusJson(name: string, version: string): Buffer {
-    const rows = this.status(name, version).map(({ version: one, state, error }) => ({
-      version: one,
-      state: stateNames.get(state),
-      status: { error_code: error === '' ? 'OK' : 'UNKNOWN', error_message: error },
-    }))
-    return Buffer.from(JSON.stringify({ model_version_status: rows }, null, 1))
+    return Buffer.from(
+      JSON.stringify(servingJson('GetModelStatusResponse', this.statusMessage(name, version)), null, 1),
+    )
   }
 
-  /** Throws NOT_FOUND. */
-  metadataMessage(name: string, version: string): { readonly spec: MessageValue; readonly signatures: MessageValue } {
-    const found = this.find(name, version)
-    const spec = { name, version: { value: BigInt(found.version) } }
-    const tensors = (sides: TensorSide[]): Map<string, MessageValue> =>
+  /** SignatureDefMap. Throws NOT_FOUND. */
+  metadataMessage(name: string, version: string): { readonly version: string; readonly signatures: MessageValue } {
+    const { signature, version: found } = this.find(name, version)
+    const tensors = (sides: readonly TensorSide[]): Map<string, MessageValue> =>
       new Map(
-        sides.map((side) => [
-          side.name,
-          {
-            name: `${side.name}:0`,
-            dtype: tensorflowEnumName(side.dataType),
-            tensorShape: { dim: side.shape.map((size) => ({ size: BigInt(size) })) },
-          },
-        ]),
+        sides.map((side) => {
+          const sizes = signature.isBatching ? [-1, ...side.dims] : side.dims
+          const tensorShape = { dim: sizes.map((size) => ({ size: BigInt(size) })) }
+          return [side.name, { dtype: tensorflowEnumName(side.dataType), tensorShape, name: `${side.name}:0` }]
+        }),
       )
-    const { inputs, outputs } = sidesOf(found.signature)
-    const signature = { inputs: tensors(inputs), outputs: tensors(outputs), methodName: predictMethod }
-    return { spec, signatures: { signatureDef: new Map([[defaultSignature, signature]]) } }
+    const [inputs, outputs] = [tensors(signature.inputs), tensors(signature.outputs)]
+    const described = { inputs, outputs, methodName: predictMethod }
+    return { version: found, signatures: { signatureDef: new Map([[defaultSignature, described]]) } }
   }
 
   metadataJson(name: string, version: string): Buffer {
-    const found = this.find(name, version)
-    const tensors = (sides: TensorSide[]): object =>
-      Object.fromEntries(
-        sides.map((side) => [
-          side.name,
-          {
-            dtype: tensorflowEnumName(side.dataType),
-            tensor_shape: { dim: side.shape.map((size) => ({ size: String(size), name: '' })), unknown_rank: false },
-            name: `${side.name}:0`,
-          },
-        ]),
-      )
-    const { inputs, outputs } = sidesOf(found.signature)
-    const signature = { inputs: tensors(inputs), outputs: tensors(outputs), method_name: predictMethod }
+    const { version: found, signatures } = this.metadataMessage(name, version)
     const document = {
-      model_spec: { name, signature_name: '', version: found.version },
-      metadata: { signature_def: { signature_def: { [defaultSignature]: signature } } },
+      model_spec: { name, signature_name: '', version: found },
+      metadata: { signature_def: servingJson('SignatureDefMap', signatures) },
     }
     return Buffer.from(`${JSON.stringify(document, null, 1)}\n`)
   }
@@ -215,16 +180,4 @@ export function servableNotFound(name: string, version: string): ServerError {
   return ServerError.withoutStack('NOT_FOUND', `Servable not found for request: ${which}`)
 }
 
-type TensorSide = { readonly name: string; readonly dataType: DataType; readonly shape: Shape }
-
-function sidesOf({ inputs, outputs, isBatching }: ModelSignature): {
-  readonly inputs: TensorSide[]
-  readonly outputs: TensorSide[]
-} {
-  const side = ({ name, dataType, dims }: { name: string; dataType: DataType; dims: Shape }): TensorSide => ({
-    name,
-    dataType,
-    shape: isBatching ? [-1, ...dims] : dims,
-  })
-  return { inputs: inputs.map(side), outputs: outputs.map(side) }
-}
+type TensorSide = { readonly name: string; readonly dataType: DataType; readonly dims: Shape }

@@ -18,19 +18,18 @@ import { exampleInputs } from '../../protocol/tfserving/example-inputs.ts'
 import { requireSignature } from '../../protocol/tfserving/example-json.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { servingEntries } from '../../protocol/tfserving/serving-config.ts'
-import { classifyMethod, exampleAnswer, multiAnswer } from '../../protocol/tfserving/serving-answer.ts'
+import { classifyMethod, exampleAnswer, regressMethod } from '../../protocol/tfserving/serving-answer.ts'
 import { servingFiles } from '../../protocol/tfserving/serving-files.ts'
 import { decodeServing, encodeServing } from '../../protocol/tfserving/serving-messages.ts'
 import { readExampleRequest, readMultiRequest, type WireExamples } from '../../protocol/tfserving/serving-request.ts'
-import { isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
+import { defaultSignature, isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
-import { PredictCall } from './predict-call.ts'
+import { predictCall } from './predict-call.ts'
 import { servableNotFound } from './serving-models.ts'
 
 const predictionService = '/tensorflow.serving.PredictionService'
 const modelService = '/tensorflow.serving.ModelService'
-const regressMethod = 'tensorflow/serving/regress'
 const metadataType = 'type.googleapis.com/tensorflow.serving.SignatureDefMap'
 
 export function tfservingGrpc(
@@ -51,26 +50,25 @@ export function tfservingGrpc(
     },
   })
   const control = (
-    service: string,
-    rpc: string,
+    path: string,
     api: GrpcMethod['api'],
-    [from, to]: [string, string],
+    types: readonly [string, string],
     act: UnaryMethod,
-  ) => unaryMethod({ log, clock, wording: engine.wording }, `${service}/${rpc}`, api, [from, to], act, false, codec)
+  ): GrpcMethod => unaryMethod({ log, clock, wording: engine.wording }, path, api, types, act, false, codec)
   return {
     files: servingFiles,
     methods: [
-      inference('Predict', (message) => new PredictCall(parts, message)),
-      inference('Classify', (message) => exampleCall(parts, readExampleRequest(message), 'classify')),
-      inference('Regress', (message) => exampleCall(parts, readExampleRequest(message), 'regress')),
-      inference('MultiInference', (message) => multiCall(parts, readMultiRequest(message))),
-      control(predictionService, 'GetModelMetadata', 'metadata', metadataMessages, (request, _, caller) =>
+      inference('Predict', (message) => predictCall(parts, message)),
+      inference('Classify', (message) => exampleCall(parts, readExampleRequest(message, classifyMethod))),
+      inference('Regress', (message) => exampleCall(parts, readExampleRequest(message, regressMethod))),
+      inference('MultiInference', (message) => exampleCall(parts, checkedTasks(readMultiRequest(message)), true)),
+      control(`${predictionService}/GetModelMetadata`, 'metadata', metadataTypes, (request, _, caller) =>
         metadata(parts, request, caller),
       ),
-      control(modelService, 'GetModelStatus', 'health', statusMessages, (request, _, caller) =>
+      control(`${modelService}/GetModelStatus`, 'health', statusTypes, (request, _, caller) =>
         status(parts, request, caller),
       ),
-      control(modelService, 'HandleReloadConfigRequest', 'model-repository', reloadMessages, (request, call, caller) =>
+      control(`${modelService}/HandleReloadConfigRequest`, 'model-repository', reloadTypes, (request, call, caller) =>
         reload(parts, request, call, caller),
       ),
     ],
@@ -78,9 +76,9 @@ export function tfservingGrpc(
 }
 
 const codec = { decode: decodeServing, encode: encodeServing }
-const metadataMessages: [string, string] = ['GetModelMetadataRequest', 'GetModelMetadataResponse']
-const statusMessages: [string, string] = ['GetModelStatusRequest', 'GetModelStatusResponse']
-const reloadMessages: [string, string] = ['ReloadConfigRequest', 'ReloadConfigResponse']
+const metadataTypes = ['GetModelMetadataRequest', 'GetModelMetadataResponse'] as const
+const statusTypes = ['GetModelStatusRequest', 'GetModelStatusResponse'] as const
+const reloadTypes = ['ReloadConfigRequest', 'ReloadConfigResponse'] as const
 
 /** HOT: once per inference. */
 function begin(
@@ -102,32 +100,30 @@ function begin(
   new TfGrpcExchange(parts, call, caller, asked, message).start()
 }
 
-function exampleCall(
-  { options }: TfGrpcParts,
-  { spec, examples }: WireExamples,
-  method: 'classify' | 'regress',
-): TfCall {
+function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = false): TfCall {
+  const { spec } = asked.tasks[0] as WireExamples['tasks'][number]
   return {
     spec,
     outputs: () => {
       requireSignature(spec.signature)
       return null
     },
-    inputs: ({ signature }) => exampleInputs(examples, signature, options.maxMessageBytes),
-    answer: (response, version) => exampleAnswer(response, spec, version, { method, rows: examples.length }),
+    inputs: ({ signature }) => exampleInputs(asked.examples, signature, options.maxMessageBytes),
+    answer: (response, version) => exampleAnswer(response, asked, version, isMulti),
   }
 }
 
-function multiCall(parts: TfGrpcParts, { tasks, examples }: WireExamples): TfCall {
-  const [first] = tasks
+/** The request, whose tasks are all for one model. Throws INVALID_ARG and UNSUPPORTED. */
+function checkedTasks(request: WireExamples): WireExamples {
+  const [first] = request.tasks
   if (first === undefined) throw invalid('the request has no tasks')
   const signatures = new Set<string>()
-  for (const { spec, method } of tasks) {
+  for (const { spec, method } of request.tasks) {
     if (spec.name === '') throw invalid('Found ModelSpec with an empty model name.')
     if (spec.name !== first.spec.name) {
       throw invalid('All ModelSpecs in a MultiInferenceRequest must access the same model name.')
     }
-    const name = spec.signature === '' ? 'serving_default' : spec.signature
+    const name = spec.signature === '' ? defaultSignature : spec.signature
     if (signatures.has(name)) throw invalid(`Duplicate evaluation of signature: ${name}`)
     signatures.add(name)
     if (!isKnownSignature(spec.signature)) throw invalid(`Requested signature not found in model graph: ${name}`)
@@ -135,10 +131,7 @@ function multiCall(parts: TfGrpcParts, { tasks, examples }: WireExamples): TfCal
       throw ServerError.withoutStack('UNSUPPORTED', `Unsupported signature method_name: ${method.slice(0, 200)}`)
     }
   }
-  return {
-    ...exampleCall(parts, { spec: first.spec, examples, tasks }, 'classify'),
-    answer: (response, version) => multiAnswer(response, tasks, version, examples.length),
-  }
+  return request
 }
 
 type AskedModel = { readonly name: string; readonly version: string }
@@ -168,9 +161,9 @@ function metadata(parts: TfGrpcParts, request: MessageValue, caller: Caller): Me
   const other = fields.find((field) => field !== 'signature_def')
   if (other !== undefined) throw invalid(`Metadata field ${other.slice(0, 200)} is not supported`)
   if (name === '') throw servableNotFound(name, version)
-  const { spec, signatures } = parts.serving.metadataMessage(name, version)
+  const { version: found, signatures } = parts.serving.metadataMessage(name, version)
   const any = { typeUrl: metadataType, value: encodeServing('SignatureDefMap', signatures) }
-  return { modelSpec: spec, metadata: new Map([['signature_def', any]]) }
+  return { modelSpec: { name, version: { value: BigInt(found) } }, metadata: new Map([['signature_def', any]]) }
 }
 
 async function reload(
@@ -184,5 +177,8 @@ async function reload(
   const entries = servingEntries(request['config'] as MessageValue | null, parts.serving.sharedConfigText)
   await parts.serving.reload(entries, grpcChangeOrigin(call, caller))
   const names = request['metricNames'] as string[]
-  return { status: { errorCode: 0, errorMessage: '' }, metric: names.map((name) => ({ name, int64ValueIncrease: 0n })) }
+  return {
+    status: { errorCode: 'OK', errorMessage: '' },
+    metric: names.map((name) => ({ name, int64ValueIncrease: 0n })),
+  }
 }

@@ -6,9 +6,11 @@ import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { jsonResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import type { TfMethod } from '../../protocol/tfserving/example-results.ts'
+import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
 import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
-import { RestEndpoints, tfErrorResponse, type RestParts, type TfMethod } from './rest-exchange.ts'
+import { restEndpoint, tfErrorResponse, type RestParts } from './rest-exchange.ts'
 
 const methods: readonly TfMethod[] = ['predict', 'classify', 'regress']
 const model = '/v1/models/{model}'
@@ -19,13 +21,13 @@ const largestVersion = 2n ** 63n - 1n
 
 /** The paths below `/v1/models/{model}`. */
 export function tfservingRoutes(parts: RestParts, options: HttpOptions): Route[] {
-  const endpoints = new RestEndpoints(parts, options)
+  const begin = restEndpoint(parts, options)
   const answers = places.flatMap((place) =>
     methods.map((method) => {
       const handle: RouteHandler = (http, name, version, caller) =>
         answer(http, () => {
           const asked = askedModel(parts, http, name, version)
-          endpoints.handle(method, http, asked.name, asked.version, caller)
+          begin(method, http, asked.name, asked.version, caller)
         })
       return large(post(`${place}:${method}`, 'inference', handle))
     }),
@@ -88,8 +90,6 @@ function answer(http: PortRequest, act: () => void): void {
     http.respond(tfErrorResponse(reason))
   }
 }
-
-const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 /** The name and the version that a path asks for. Throws INVALID_ARG. */
 function askedModel(

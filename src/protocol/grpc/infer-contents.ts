@@ -1,6 +1,7 @@
 // InferTensorContents → the bytes of a tensor. The first walk counts, the second writes into a buffer of that size, so
 // that no object is kept per element. Memory: the tensor itself, at most eight bytes per byte received.
 
+import { lastOf } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { elementBytes, isDataType, type DataType } from '../../tensor/data-type.ts'
 import { malformed, noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
@@ -32,11 +33,7 @@ const copyBytes = 1024 * 1024
 
 /** `what` is "input tensor 'X' for model 'M'" of Triton's refusals. */
 export function encodeContents(contents: readonly Buffer[], dataType: string, what: string): Uint8Array {
-  const steps = encodeContentsInSteps(contents, dataType, what)
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
-  }
+  return lastOf(encodeContentsInSteps(contents, dataType, what))
 }
 
 /** As `encodeContents`, in steps; other requests may run between the steps. */

@@ -1,14 +1,15 @@
 // tensorflow.Example messages → the inputs of a model. A model with one input of text gets the messages as they are: TensorFlow
 // models parse them. Every other model gets its inputs from the features of the same names.
 
-import type { ServerError } from '../../base/server-error.ts'
+import { lastOf } from '../../base/run-in-slices.ts'
 import type { InputSpec, ModelSignature } from '../../config/model-signature.ts'
 import { malformed, noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
-import { elementBytes, integerBounds } from '../../tensor/data-type.ts'
+import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
+import { elementArray, elementBytes, integerBounds } from '../../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { readJsonExamples } from './example-json.ts'
-import { invalid } from './predict-request.ts'
+import { invalid, type ParsedTfBody } from './predict-request.ts'
 
 /** Values that are read in one step: less than a millisecond. */
 const stepValues = 16 * 1024
@@ -38,119 +39,92 @@ export function* exampleInputs(
 }
 
 /** The body of `:classify` and `:regress`, read at once. */
-export function readTfExamples(
-  body: Uint8Array,
-  signature: ModelSignature,
-  maxBytes: number,
-): { readonly inputs: Tensor[]; readonly rows: number } {
+export function readTfExamples(body: Uint8Array, signature: ModelSignature, maxBytes: number): ParsedTfBody {
   const examples = readJsonExamples(body)
-  return { inputs: runThrough(exampleInputs(examples, signature, maxBytes)), rows: examples.length }
+  const inputs = lastOf(exampleInputs(examples, signature, maxBytes))
+  return { inputs, isColumnar: false, rows: examples.length }
 }
 
-export function runThrough<T>(steps: Iterator<void, T>): T {
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
-  }
-}
-
-function textElements(values: readonly Buffer[], maxBytes: number): Buffer {
+function textElements(values: readonly Buffer[], maxBytes: number): Uint8Array {
   const size = values.reduce((sum, { length }) => sum + 4 + length, 0)
   if (size > maxBytes) throw invalid(`the examples take ${size} bytes, at most ${maxBytes} are taken`)
-  const bytes = Buffer.allocUnsafe(size)
-  let at = 0
-  for (const value of values) {
-    at = bytes.writeUInt32LE(value.length, at)
-    at += value.copy(bytes, at)
-  }
-  return bytes
+  return encodeBytesElements(values)
 }
 
-/** The field that wraps another: calls `read` for each field of the inner message. */
-function eachField(reader: ProtobufReader, read: (tag: number) => void): void {
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
-  while (reader.at < reader.end) read(reader.tag())
-  reader.end = outer
-}
-
+/** Example: features 1 → map feature 1. */
 function* readFeatures(example: Buffer): Generator<void, Map<string, Feature>> {
   const reader = new ProtobufReader(example, 0, example.length, noReaderLimits)
-  const entries: Buffer[] = []
+  const found = new Map<string, Feature>()
+  let count = 0
   while (reader.at < reader.end) {
     const tag = reader.tag()
-    if (tag !== 10) reader.skip(tag)
-    else {
-      eachField(reader, (inner) => {
-        if (inner === 10) entries.push(reader.view())
-        else reader.skip(inner)
-      })
-    }
-  }
-  const features = new Map<string, Feature>()
-  for (const [i, entry] of entries.entries()) {
-    yield* readEntry(entry, features)
-    if (i % 1024 === 1023) yield
-  }
-  return features
-}
-
-function* readEntry(entry: Buffer, features: Map<string, Feature>): Generator<void, void> {
-  const reader = new ProtobufReader(entry, 0, entry.length, noReaderLimits)
-  let name = ''
-  let feature: Buffer | null = null
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag === 10) name = reader.string()
-    else if (tag === 18) feature = reader.view()
-    else reader.skip(tag)
-  }
-  if (feature !== null) features.set(name, yield* readFeature(feature))
-}
-
-const kinds = { 10: 'bytes', 18: 'float', 26: 'int64' } as const
-
-function* readFeature(bytes: Buffer): Generator<void, Feature> {
-  const reader = new ProtobufReader(bytes, 0, bytes.length, noReaderLimits)
-  let feature: Feature = { kind: 'bytes', values: [] }
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    const kind = kinds[tag as keyof typeof kinds]
-    if (kind === undefined) {
+    if (tag !== 10) {
       reader.skip(tag)
       continue
     }
-    feature = { kind, values: feature.kind === kind ? feature.values : [] }
-    const list = reader.view()
-    yield* readList(new ProtobufReader(list, 0, list.length, noReaderLimits), feature)
+    const outer = reader.enter()
+    while (reader.at < reader.end) {
+      const inner = reader.tag()
+      if (inner === 10) yield* readEntry(reader, found)
+      else reader.skip(inner)
+      if (++count % 1024 === 0) yield
+    }
+    reader.end = outer
   }
+  return found
+}
+
+function* readEntry(reader: ProtobufReader, found: Map<string, Feature>): Generator<void, void> {
+  const outer = reader.enter()
+  let name = ''
+  let feature: Feature | null = null
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    if (tag === 10) name = reader.string()
+    else if (tag === 18) feature = yield* readFeature(reader)
+    else reader.skip(tag)
+  }
+  reader.end = outer
+  if (feature !== null) found.set(name, feature)
+}
+
+const kinds: Readonly<Record<number, Feature['kind']>> = { 10: 'bytes', 18: 'float', 26: 'int64' }
+const wireTypes = { bytes: 2, float: 5, int64: 0 } as const
+
+/** bytes_list 1, float_list 2, int64_list 3 → value 1. */
+function* readFeature(reader: ProtobufReader): Generator<void, Feature> {
+  const outer = reader.enter()
+  let feature: Feature = { kind: 'bytes', values: [] }
+  while (reader.at < reader.end) {
+    const tag = reader.tag()
+    const kind = kinds[tag]
+    if (kind === undefined) reader.skip(tag)
+    else {
+      if (kind !== feature.kind) feature = { kind, values: [] }
+      yield* readList(reader, feature)
+    }
+  }
+  reader.end = outer
   return feature
 }
 
 function* readList(reader: ProtobufReader, { kind, values }: Feature): Generator<void, void> {
-  const one = (): Buffer | number | bigint =>
-    kind === 'bytes' ? reader.view() : kind === 'float' ? reader.float() : reader.int64()
+  const outer = reader.enter()
   const whole = reader.end
+  let packedEnd = 0
   while (reader.at < whole) {
-    const tag = reader.tag()
-    const isPacked = tag === 10 && kind !== 'bytes'
+    const isInPacked = reader.at < packedEnd
+    if (!isInPacked) reader.end = whole
+    const tag = isInPacked ? 8 + wireTypes[kind] : reader.tag()
     if (tag >>> 3 !== 1) reader.skip(tag)
-    else if (isPacked) {
-      reader.end = reader.lengthEnd()
-      while (reader.at < reader.end) {
-        values.push(one())
-        if (values.length % stepValues === 0) yield
-      }
-      reader.end = whole
-    } else {
-      if ((tag & 7) !== wireTypes[kind]) throw malformed('a feature has values of another type')
-      values.push(one())
+    else if ((tag & 7) === wireTypes[kind]) {
+      values.push(kind === 'bytes' ? reader.view() : kind === 'float' ? reader.float() : reader.int64())
       if (values.length % stepValues === 0) yield
-    }
+    } else if ((tag & 7) === 2) reader.end = packedEnd = reader.lengthEnd()
+    else throw malformed('a feature has values of another type')
   }
+  reader.end = outer
 }
-
-const wireTypes = { bytes: 2, float: 5, int64: 0 } as const
 
 /** The values of one input, row by row. All rows have as many. */
 class FeatureColumn {
@@ -192,35 +166,25 @@ class FeatureColumn {
       return new Tensor(name, dataType, shape, textElements(this.#rows.flat() as Buffer[], this.#maxBytes))
     }
     const count = elementCount(shape)
-    const width = elementBytes[dataType]
-    if (count * width > this.#maxBytes) throw this.#tooLarge(count * width)
-    const bytes = Buffer.alloc(count * width)
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    let at = 0
-    for (const row of this.#rows) for (const value of row) at = this.#put(view, at, value as number | bigint)
-    return new Tensor(name, dataType, shape, bytes)
-  }
-
-  #tooLarge(bytes: number): ServerError {
-    return invalid(`Feature: ${this.name} takes ${bytes} bytes, at most ${this.#maxBytes} are taken`)
-  }
-
-  #put(view: DataView, at: number, value: number | bigint): number {
-    const { dataType } = this.#spec
-    const width = elementBytes[dataType]
-    if (dataType === 'FP32') view.setFloat32(at, Number(value), true)
-    else if (dataType === 'FP64') view.setFloat64(at, Number(value), true)
-    else if (dataType === 'INT64') view.setBigInt64(at, value as bigint, true)
-    else {
-      const [lowest, highest] = integerBounds[dataType] ?? [0, -1]
-      if (value < lowest || value > highest) {
-        throw invalid(`Feature: ${this.name} has the value ${value}, which is no ${dataType}`)
-      }
-      if (width === 4) view.setUint32(at, Number(value), true)
-      else if (width === 2) view.setUint16(at, Number(value), true)
-      else view.setUint8(at, Number(value))
+    const byteSize = count * elementBytes[dataType]
+    if (byteSize > this.#maxBytes) {
+      throw invalid(`Feature: ${name} takes ${byteSize} bytes, at most ${this.#maxBytes} are taken`)
     }
-    return at + width
+    const numbers: { [index: number]: number | bigint; readonly buffer: ArrayBuffer } = new elementArray[dataType](
+      count,
+    )
+    let at = 0
+    for (const row of this.#rows) for (const value of row) numbers[at++] = this.#fitting(value as number | bigint)
+    return new Tensor(name, dataType, shape, new Uint8Array(numbers.buffer))
+  }
+
+  #fitting(value: number | bigint): number | bigint {
+    const { dataType } = this.#spec
+    if (dataType === 'INT64') return value
+    if (dataType === 'FP32' || dataType === 'FP64') return Number(value)
+    const [lowest, highest] = integerBounds[dataType] ?? [0, -1]
+    if (value >= lowest && value <= highest) return Number(value)
+    throw invalid(`Feature: ${this.name} has the value ${value}, which is no ${dataType}`)
   }
 
   /** The values of one row in the dimensions of the model; one of them may be open. */

@@ -9,7 +9,7 @@ import type { Tensor } from '../../tensor/tensor.ts'
 import type { PrintedOutputs } from '../infer-response-writer.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
 import { floatText } from './decimal-text.ts'
-import { invalid } from './predict-request.ts'
+import { invalid, type ParsedTfBody } from './predict-request.ts'
 import { tensorflowEnumName } from './tensorflow-type.ts'
 
 /** The most classes of all examples together, as where outputs are classified over v2. */
@@ -117,10 +117,13 @@ function classesJson(classes: Classes): Buffer {
 const regressionsJson = (values: Float32Array): Buffer =>
   Buffer.from(`{\n    "results": [${Array.from(values, floatText).join(', ')}]\n}`)
 
-export type PrintedResults = PrintedOutputs & { readonly method: 'classify' | 'regress'; readonly rows: number }
+export type TfMethod = 'predict' | 'classify' | 'regress'
+
+/** What an answer is written from, beside the outputs. */
+export type TfAnswerContext = PrintedOutputs & Omit<ParsedTfBody, 'inputs'> & { readonly method: TfMethod }
 
 /** The answer of `:classify` or `:regress`. */
-export function writeTfResults(response: InferenceResponse, { method, rows, signature }: PrintedResults): Buffer {
+export function writeTfResults(response: InferenceResponse, { method, rows, signature }: TfAnswerContext): Buffer {
   return method === 'classify'
     ? classesJson(classesOf(response, signature, rows))
     : regressionsJson(regressionsOf(response, rows))

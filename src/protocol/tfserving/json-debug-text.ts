@@ -6,42 +6,36 @@ const longestText = 256
 
 export function jsonDebugText(node: JsonNode): string {
   let text = ''
-  const write = (piece: string): boolean => {
-    if (text.length >= longestText) return false
+  for (const piece of piecesOf(node, '')) {
+    if (text.length >= longestText) break
     text += piece
-    return true
   }
-  const print = (value: JsonNode, indent: string): boolean => {
-    if (Array.isArray(value)) {
-      let isFirst = true
-      if (!write('[')) return false
-      for (const element of value) {
-        if (!isFirst) text += ', '
-        isFirst = false
-        if (!print(element, indent)) return false
-      }
-      return write(']')
-    }
-    if (value instanceof Map) {
-      const inner = `${indent}    `
-      let isFirst = true
-      if (!write('{')) return false
-      for (const [key, member] of value) {
-        if (
-          !write(`${isFirst ? '' : ','}\n${inner}${JSON.stringify(key.slice(0, longestText))}: `) ||
-          !print(member, inner)
-        )
-          return false
-        isFirst = false
-      }
-      return write(isFirst ? '}' : `\n${indent}}`)
-    }
-    // A text may have megabytes, and a message shows its beginning.
-    return write(typeof value === 'string' ? JSON.stringify(value.slice(0, longestText)) : String(value as boolean))
-  }
-  print(node, '')
   return text
 }
+
+function* piecesOf(value: JsonNode, indent: string): Generator<string, void> {
+  if (Array.isArray(value)) {
+    yield '['
+    for (const [i, element] of value.entries()) {
+      if (i > 0) yield ', '
+      yield* piecesOf(element, indent)
+    }
+    yield ']'
+  } else if (value instanceof Map) {
+    const inner = `${indent}    `
+    yield '{'
+    let comma = ''
+    for (const [key, member] of value) {
+      yield `${comma}\n${inner}${shown(key)}: `
+      yield* piecesOf(member, inner)
+      comma = ','
+    }
+    yield comma === '' ? '}' : `\n${indent}}`
+  } else yield typeof value === 'string' ? shown(value) : String(value as boolean)
+}
+
+/** A text may have megabytes, and a message shows its beginning. */
+const shown = (text: string): string => JSON.stringify(text.slice(0, longestText))
 
 /** As RapidJSON names the types of values. */
 export function jsonTypeName(node: JsonNode): string {

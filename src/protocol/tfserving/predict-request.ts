@@ -14,16 +14,19 @@ import type { RequestLimits } from '../request-limits.ts'
 import { jsonDebugText, jsonTypeName } from './json-debug-text.ts'
 import { isKnownSignature, tensorflowName } from './tensorflow-type.ts'
 
-export type ParsedTfPredict = {
+/** What was in the body of a request. */
+export type ParsedTfBody = {
   readonly inputs: Tensor[]
   /** The request had `inputs`, so the answer has `outputs`. */
   readonly isColumnar: boolean
+  /** How many examples there were; 0 where there are none. */
+  readonly rows: number
 }
 
 export const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
 /** Throws INVALID_ARG, and UNSUPPORTED for types that JSON has no form for in TensorFlow Serving. */
-export function readTfPredict(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedTfPredict {
+export function readTfPredict(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedTfBody {
   try {
     return new TfPredictReader(body, signature, limits).read(true)
   } catch {
@@ -64,7 +67,7 @@ class TfPredictReader {
    * Reads members as they come, or passes over the whole document before: then malformed JSON is told before anything else, and
    * what is wrong with a member in TensorFlow Serving's order. HOT: once per request.
    */
-  read(atOnce: boolean): ParsedTfPredict {
+  read(atOnce: boolean): ParsedTfBody {
     const scanner = this.#scanner
     const places: Places = { instances: -1, inputs: -1, signatureName: -1 }
     if (scanner.startDocument() !== char.leftBrace) throw this.#misformed('Is not object')
@@ -83,7 +86,7 @@ class TfPredictReader {
     if (!atOnce) this.#readMember(instances >= 0 ? 'instances' : 'inputs', Math.max(instances, inputs))
     const isColumnar = inputs >= 0
     const given = this.#columns.filter((column) => column.isGiven)
-    return { inputs: given.map((column) => column.finish(this.#signature, isColumnar)), isColumnar }
+    return { inputs: given.map((column) => column.finish(this.#signature, isColumnar)), isColumnar, rows: 0 }
   }
 
   /** Of two members of one name the first counts; of two signatures the last one. */

@@ -17,7 +17,7 @@ const texts = (name: string, shape: number[], ...values: (string | Buffer)[]): T
   return new Tensor(name, 'BYTES', shape, Buffer.concat(parts))
 }
 const written = (isColumnar: boolean, ...outputs: Tensor[]): string =>
-  writeTfPredict(InferenceResponse.of(outputs), { isColumnar }).head.toString()
+  writeTfPredict(InferenceResponse.of(outputs), { isColumnar }).toString()
 
 test('decimals are as short as six digits allow, and whole otherwise', () => {
   const cases: [number, string][] = [

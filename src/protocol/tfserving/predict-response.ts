@@ -6,27 +6,23 @@ import type { InferenceResponse } from '../../model/inference-response.ts'
 import { elementBytes, type DataType } from '../../tensor/data-type.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
-import type { EncodedInferResponse, PrintedOutputs } from '../infer-response-writer.ts'
-import { writeInteger, writeSigned64, writeUnsigned, writeUnsigned64, maxNumberBytes } from '../json-number-writer.ts'
+import { maxNumberBytes } from '../json-number-writer.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
+import { numberAt, type NumberAt } from '../tensor-data-writer.ts'
 import { doubleText, floatText } from './decimal-text.ts'
+import { invalid } from './predict-request.ts'
 import { tensorflowName } from './tensorflow-type.ts'
-
-export type TfPredictContext = PrintedOutputs & { readonly isColumnar: boolean }
-
-const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
 /** Throws INVALID_ARG where the outputs do not fit the form, in TensorFlow Serving's words. */
 export function writeTfPredict(
-  response: InferenceResponse,
-  { isColumnar }: Pick<TfPredictContext, 'isColumnar'>,
-): EncodedInferResponse {
-  const { outputs } = response
+  { outputs }: InferenceResponse,
+  { isColumnar }: { readonly isColumnar: boolean },
+): Buffer {
   if (outputs.length === 0) throw invalid('Cannot convert empty tensor map to JSON')
   const writer = new JsonTextWriter(sizeOf(outputs))
   if (isColumnar) writeColumns(writer, outputs)
   else writeRows(writer, outputs)
-  return { head: writer.finish(), parts: [], isBinary: false }
+  return writer.finish()
 }
 
 const sizeOf = (outputs: readonly Tensor[]): number =>
@@ -82,31 +78,13 @@ function writeColumns(writer: JsonTextWriter, outputs: readonly Tensor[]): void 
   writer.raw(isObject ? '\n    }\n}' : '\n}')
 }
 
-type PrintElement = (writer: JsonTextWriter, view: DataView, index: number) => void
-
-const integerAt =
-  (write: (target: Uint8Array, offset: number, view: DataView, index: number) => number): PrintElement =>
-  (writer, view, index) => {
-    writer.reserve(maxNumberBytes)
-    writer.length = write(writer.bytes, writer.length, view, index)
-  }
-
-const elements: Partial<Record<DataType, PrintElement>> = {
-  FP32: (writer, view, i) => writer.raw(floatText(view.getFloat32(i * 4, true))),
-  FP64: (writer, view, i) => writer.raw(doubleText(view.getFloat64(i * 8, true))),
-  BOOL: (writer, view, i) => writer.raw(view.getUint8(i) === 0 ? 'false' : 'true'),
-  INT8: integerAt((target, at, view, i) => writeInteger(target, at, view.getInt8(i))),
-  INT16: integerAt((target, at, view, i) => writeInteger(target, at, view.getInt16(i * 2, true))),
-  INT32: integerAt((target, at, view, i) => writeInteger(target, at, view.getInt32(i * 4, true))),
-  UINT8: integerAt((target, at, view, i) => writeUnsigned(target, at, view.getUint8(i))),
-  UINT32: integerAt((target, at, view, i) => writeUnsigned(target, at, view.getUint32(i * 4, true))),
-  INT64: integerAt((target, at, view, i) =>
-    writeSigned64(target, at, view.getUint32(i * 8 + 4, true), view.getUint32(i * 8, true)),
-  ),
-  UINT64: integerAt((target, at, view, i) =>
-    writeUnsigned64(target, at, view.getUint32(i * 8 + 4, true), view.getUint32(i * 8, true)),
-  ),
+/** What v2 prints in another form, or this protocol not at all. */
+const ownForms: Partial<Record<DataType, (view: DataView, index: number) => string>> = {
+  FP32: (view, i) => floatText(view.getFloat32(i * 4, true)),
+  FP64: (view, i) => doubleText(view.getFloat64(i * 8, true)),
+  BOOL: (view, i) => (view.getUint8(i) === 0 ? 'false' : 'true'),
 }
+const formless: ReadonlySet<DataType> = new Set(['FP16', 'BF16', 'UINT16'])
 
 /** Prints the elements of an output in their order: all of them, or row by row. */
 class ElementPrinter {
@@ -115,7 +93,8 @@ class ElementPrinter {
   readonly #tensor: Tensor
   readonly #shape: Shape
   readonly #view: DataView
-  readonly #printNumber: PrintElement | null
+  readonly #textAt: ((view: DataView, index: number) => string) | null
+  readonly #integerAt: NumberAt | null
   /** Texts whose name ends so are bytes, and printed as base64. */
   readonly #isBytes: boolean
   #index = 0
@@ -130,8 +109,9 @@ class ElementPrinter {
     this.#shape = shape
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     this.#isBytes = name.endsWith('_bytes')
-    this.#printNumber = elements[dataType] ?? null
-    if (dataType !== 'BYTES' && this.#printNumber === null) {
+    this.#textAt = ownForms[dataType] ?? null
+    this.#integerAt = numberAt[dataType] ?? null
+    if (formless.has(dataType)) {
       throw invalid(`Failed to write JSON value for tensor type: ${tensorflowName(dataType)}`)
     }
     const width = elementBytes[dataType]
@@ -164,8 +144,13 @@ class ElementPrinter {
   }
 
   #printOne(indent: string | null): void {
-    if (this.#printNumber !== null) this.#printNumber(this.#writer, this.#view, this.#index++)
-    else this.#printText(indent)
+    const writer = this.#writer
+    if (this.#textAt !== null) writer.raw(this.#textAt(this.#view, this.#index++))
+    else if (this.#integerAt === null) this.#printText(indent)
+    else {
+      writer.reserve(maxNumberBytes)
+      writer.length = this.#integerAt(writer.bytes, writer.length, this.#view, this.#index++)
+    }
   }
 
   #printText(indent: string | null): void {

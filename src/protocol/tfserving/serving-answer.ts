@@ -5,11 +5,12 @@ import type { InferenceResponse } from '../../model/inference-response.ts'
 import { ProtobufWriter, smallBytes, type MessageParts } from '../../protobuf/protobuf-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { classesOf, regressionsOf, writeClasses, writeRegressions } from './example-results.ts'
-import type { WireModelSpec, WireTask } from './serving-request.ts'
+import type { WireExamples, WireModelSpec } from './serving-request.ts'
 import { writeTensorEntry } from './tensor-proto-writer.ts'
 import { defaultSignature } from './tensorflow-type.ts'
 
 export const classifyMethod = 'tensorflow/serving/classify'
+export const regressMethod = 'tensorflow/serving/regress'
 
 /** PredictResponse: outputs 1, model_spec 2. HOT: once per inference. */
 export function* predictAnswer(
@@ -31,34 +32,25 @@ function answerBytes(outputs: readonly Tensor[]): number {
   return total
 }
 
-/** ClassificationResponse and RegressionResponse: result 1, model_spec 2. */
+/**
+ * ClassificationResponse and RegressionResponse: result 1, model_spec 2. MultiInferenceResponse: results 1 (model_spec 1,
+ * classification_result 2, regression_result 3).
+ */
 export function* exampleAnswer(
   response: InferenceResponse,
-  spec: WireModelSpec,
+  { tasks, examples }: WireExamples,
   { version, signature }: { readonly version: string; readonly signature: ModelSignature },
-  { method, rows }: { readonly method: 'classify' | 'regress'; readonly rows: number },
-): Generator<void, MessageParts> {
-  const writer = new ProtobufWriter()
-  if (method === 'classify') yield* writeClasses(writer, 1, classesOf(response, signature, rows))
-  else writeRegressions(writer, 1, regressionsOf(response, rows))
-  writeSpec(writer, 2, spec, version)
-  return writer.parts()
-}
-
-/** MultiInferenceResponse: results 1 (model_spec 1, classification_result 2, regression_result 3). */
-export function* multiAnswer(
-  response: InferenceResponse,
-  tasks: readonly WireTask[],
-  { version, signature }: { readonly version: string; readonly signature: ModelSignature },
-  rows: number,
+  isMulti: boolean,
 ): Generator<void, MessageParts> {
   const writer = new ProtobufWriter()
   for (const { spec, method } of tasks) {
-    const start = writer.beginNested(1)
-    writeSpec(writer, 1, spec, version)
-    if (method === classifyMethod) yield* writeClasses(writer, 2, classesOf(response, signature, rows))
-    else writeRegressions(writer, 3, regressionsOf(response, rows))
-    writer.endNested(start)
+    const start = isMulti ? writer.beginNested(1) : 0
+    if (isMulti) writeSpec(writer, 1, spec, version)
+    if (method === classifyMethod) {
+      yield* writeClasses(writer, isMulti ? 2 : 1, classesOf(response, signature, examples.length))
+    } else writeRegressions(writer, isMulti ? 3 : 1, regressionsOf(response, examples.length))
+    if (isMulti) writer.endNested(start)
+    else writeSpec(writer, 2, spec, version)
   }
   return writer.parts()
 }

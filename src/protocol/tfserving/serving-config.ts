@@ -1,8 +1,8 @@
 // ModelServerConfig → the models to serve. The configuration of each, where its folder has none, comes from its version policy
 // and from the batching parameters of the server.
 
-import { ServerError } from '../../base/server-error.ts'
 import type { MessageValue } from '../../protobuf/message-codec.ts'
+import { invalid } from './predict-request.ts'
 
 export type ServingEntry = {
   readonly name: string
@@ -13,8 +13,6 @@ export type ServingEntry = {
   /** Label → version. */
   readonly labels: ReadonlyMap<string, string>
 }
-
-const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 /** Throws INVALID_ARG for a configuration that names no models, or names one twice. */
 export function servingEntries(config: MessageValue | null, batchingText: string): ServingEntry[] {

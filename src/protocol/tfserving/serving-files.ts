@@ -8,13 +8,18 @@ import type { WireFile } from '../grpc/wire-schema.ts'
 const dataTypes =
   'INVALID FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16 QINT16 QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64'.split(' ') // prettier-ignore
 
+const codes =
+  'OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED'.split(' ') // prettier-ignore
+const numbered = (names: readonly string[]): Record<string, number> =>
+  Object.fromEntries(names.map((name, number) => [name, number]))
+
 const tensorFile: WireFile = {
   name: 'tensorflow/core/framework/tensor.proto',
   package: 'tensorflow',
   dependencies: [],
   services: {},
   enums: {
-    DataType: Object.fromEntries(dataTypes.map((name, number) => [`DT_${name}`, number])),
+    DataType: numbered(dataTypes.map((name) => `DT_${name}`)),
   },
   messages: {
     TensorShapeProto: ['repeated TensorShapeProto.Dim dim = 2', 'bool unknown_rank = 3'],
@@ -46,7 +51,8 @@ const tensorFile: WireFile = {
     ],
     Features: ['map<string, Feature> feature = 1'],
     Example: ['Features features = 1'],
-    TensorInfo: ['string name = 1', 'DataType dtype = 2', 'TensorShapeProto tensor_shape = 3'],
+    // In the order in which TensorFlow Serving prints the fields.
+    TensorInfo: ['DataType dtype = 2', 'TensorShapeProto tensor_shape = 3', 'string name = 1'],
     SignatureDef: [
       'map<string, TensorInfo> inputs = 1',
       'map<string, TensorInfo> outputs = 2',
@@ -63,7 +69,7 @@ const modelMessages: MessageRows = {
     'string signature_name = 3',
   ],
   GetModelStatusRequest: ['ModelSpec model_spec = 1'],
-  StatusProto: ['int32 error_code = 1', 'string error_message = 2'],
+  StatusProto: ['Code error_code = 1', 'string error_message = 2'],
   ModelVersionStatus: ['int64 version = 1', 'ModelVersionStatus.State state = 2', 'StatusProto status = 3'],
   GetModelStatusResponse: ['repeated ModelVersionStatus model_version_status = 1'],
   GetModelMetadataRequest: ['ModelSpec model_spec = 1', 'repeated string metadata_field = 2'],
@@ -151,6 +157,7 @@ export const servingFiles: readonly WireFile[] = [
     messages: { ...modelMessages, ...inferenceMessages },
     enums: {
       'ModelVersionStatus.State': { UNKNOWN: 0, START: 10, LOADING: 20, AVAILABLE: 30, UNLOADING: 40, END: 50 },
+      Code: numbered(codes),
       ModelType: { MODEL_TYPE_UNSPECIFIED: 0, TENSORFLOW: 1, OTHER: 2 },
     },
     services: {

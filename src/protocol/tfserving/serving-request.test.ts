@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import { classifyMethod } from './serving-answer.ts'
 import { readExampleRequest, readMultiRequest, readPredictRequest } from './serving-request.ts'
 
 const limits = { maxTensors: 4, maxRank: 4, maxParameters: 4, maxIdBytes: 4 }
@@ -39,5 +40,5 @@ test('256 tasks are the most, and a context is not copied beyond 16 MiB', () => 
       for (let i = 0; i < 17; i++) writer.nested(1, () => undefined)
     }),
   )
-  assert.throws(() => readExampleRequest(writer.finish()), /context takes/)
+  assert.throws(() => readExampleRequest(writer.finish(), classifyMethod), /context takes/)
 })

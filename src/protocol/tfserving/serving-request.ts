@@ -1,9 +1,11 @@
 // The inference requests of TensorFlow Serving's gRPC services from their wire form. Tensors and examples stay views on the
 // message: what is in them is read later, perhaps in steps.
 
+import type { MessageValue } from '../../protobuf/message-codec.ts'
 import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { tooManyTensors, type InferLimits } from '../request-limits.ts'
 import { invalid } from './predict-request.ts'
+import { decodeViews } from './serving-messages.ts'
 
 export type WireModelSpec = {
   name: string
@@ -22,8 +24,9 @@ export type WirePredict = {
   readonly outputFilter: string[]
 }
 
-export type WireTask = { spec: WireModelSpec; method: string }
-export type WireExamples = { spec: WireModelSpec; examples: Buffer[]; readonly tasks: WireTask[] }
+type WireTask = { readonly spec: WireModelSpec; readonly method: string }
+/** What is asked of the examples: one task, or those of a MultiInferenceRequest. */
+export type WireExamples = { readonly tasks: readonly WireTask[]; readonly examples: readonly Buffer[] }
 
 const noSpec = (): WireModelSpec => ({ name: '', version: '', label: '', signature: '' })
 
@@ -49,8 +52,7 @@ export function readPredictRequest(bytes: Buffer, limits: InferLimits): WirePred
 }
 
 function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): void {
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
+  const outer = reader.enter()
   let name = ''
   let start = reader.end
   let { end } = reader
@@ -67,12 +69,9 @@ function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): voi
   inputs.set(name, { start, end })
 }
 
-const noBytes = Buffer.alloc(0)
-
 function readSpec(reader: ProtobufReader): WireModelSpec {
   const spec = noSpec()
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
+  const outer = reader.enter()
   while (reader.at < reader.end) {
     const tag = reader.tag()
     if (tag === 10) spec.name = reader.name()
@@ -90,8 +89,7 @@ function readSpec(reader: ProtobufReader): WireModelSpec {
 }
 
 function readVersion(reader: ProtobufReader): string {
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
+  const outer = reader.enter()
   let version = 0n
   while (reader.at < reader.end) {
     const tag = reader.tag()
@@ -102,80 +100,47 @@ function readVersion(reader: ProtobufReader): string {
   return String(version)
 }
 
-/** ClassificationRequest and RegressionRequest: model_spec 1, input 2. */
-export function readExampleRequest(bytes: Buffer): WireExamples {
-  const reader = new ProtobufReader(bytes)
-  const request: WireExamples = { spec: noSpec(), examples: [], tasks: [] }
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag === 10) request.spec = readSpec(reader)
-    else if (tag === 18) request.examples = readInputMessage(reader)
-    else reader.skip(tag)
-  }
-  return request
+/** Throws INVALID_ARG. */
+export function readExampleRequest(bytes: Buffer, method: string): WireExamples {
+  const request = decodeViews('ClassificationRequest', bytes)
+  return { tasks: [{ spec: specOf(request), method }], examples: examplesOf(request) }
 }
 
-/** MultiInferenceRequest: tasks 1 (model_spec 1, method_name 2), input 2. */
+/** Throws INVALID_ARG. */
 export function readMultiRequest(bytes: Buffer): WireExamples {
-  const reader = new ProtobufReader(bytes)
-  const request: WireExamples = { spec: noSpec(), examples: [], tasks: [] }
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag === 10) {
-      if (request.tasks.length >= mostTasks) throw invalid(`the request has more than ${mostTasks} tasks, the maximum`)
-      request.tasks.push(readTask(reader))
-    } else if (tag === 18) request.examples = readInputMessage(reader)
-    else reader.skip(tag)
+  const request = decodeViews('MultiInferenceRequest', bytes)
+  const tasks = request['tasks'] as MessageValue[]
+  if (tasks.length > mostTasks) throw invalid(`the request has more than ${mostTasks} tasks, the maximum`)
+  return {
+    tasks: tasks.map((task) => ({ spec: specOf(task), method: task['methodName'] as string })),
+    examples: examplesOf(request),
   }
-  return request
 }
 
-function readTask(reader: ProtobufReader): WireTask {
-  const task: WireTask = { spec: noSpec(), method: '' }
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag === 10) task.spec = readSpec(reader)
-    else if (tag === 18) task.method = reader.name()
-    else reader.skip(tag)
+function specOf({ modelSpec }: MessageValue): WireModelSpec {
+  if (modelSpec === null) return noSpec()
+  const { name, version, versionLabel, signatureName } = modelSpec as MessageValue
+  return {
+    name: name as string,
+    version: version === null ? '' : String((version as MessageValue)['value']),
+    label: (versionLabel ?? '') as string,
+    signature: signatureName as string,
   }
-  reader.end = outer
-  return task
 }
 
-/** Input: example_list 1, example_list_with_context 2 (examples 1, context 2). */
-function readInputMessage(reader: ProtobufReader): Buffer[] {
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
-  let examples: Buffer[] = []
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag === 10 || tag === 18) examples = readExamples(reader)
-    else reader.skip(tag)
-  }
-  reader.end = outer
-  return examples
-}
-
-function readExamples(reader: ProtobufReader): Buffer[] {
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
-  const examples: Buffer[] = []
-  let context: Buffer = noBytes
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag === 10) examples.push(reader.view())
-    else if (tag === 18) context = reader.view()
-    else reader.skip(tag)
-  }
-  reader.end = outer
+function examplesOf({ input }: MessageValue): Buffer[] {
+  const { exampleList, exampleListWithContext } = (input ?? {}) as MessageValue
+  const list = (exampleList ?? exampleListWithContext ?? {}) as MessageValue
+  const examples = (list['examples'] ?? []) as Buffer[]
+  const context = (list['context'] ?? noBytes) as Buffer
   if (context.length === 0) return examples
   // A message behind another one is merged into it. The context is copied once for each example.
   const bytes = context.length * examples.length
   if (bytes > mostContextBytes) throw malformed(`its context takes ${bytes} bytes with all examples`)
   return examples.map((example) => Buffer.concat([context, example]))
 }
+
+const noBytes = Buffer.alloc(0)
 
 /** The most bytes of a context, once for each example. */
 const mostContextBytes = 16 * 1024 * 1024

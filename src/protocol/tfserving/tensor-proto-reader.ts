@@ -110,8 +110,7 @@ export class TensorProtoReader {
   /** TensorShapeProto: dim 2 (size 1), unknown_rank 3. */
   #readShape(reader: ProtobufReader): void {
     const { maxRank } = this.#limits
-    const outer = reader.end
-    reader.end = reader.lengthEnd()
+    const outer = reader.enter()
     while (reader.at < reader.end) {
       const tag = reader.tag()
       if (tag === 18) {
@@ -218,8 +217,7 @@ export class TensorProtoReader {
 }
 
 function readSize(reader: ProtobufReader): number {
-  const outer = reader.end
-  reader.end = reader.lengthEnd()
+  const outer = reader.enter()
   let size = 0
   while (reader.at < reader.end) {
     const tag = reader.tag()
