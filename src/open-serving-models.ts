@@ -32,7 +32,7 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
   const log = parts.log.from('open-serving-models.ts')
   const batching = await readBatching(options)
   let text = await readIfNamed(options.modelConfigFile)
-  const entries = [...namedEntries(options, batching), ...configuredEntries(options, text, batching)]
+  const entries = entriesOf(options, text, batching)
   for (const entry of entries) mapped.map(entry.name, entry)
   const models = new ServingModels({
     engine,
@@ -49,8 +49,7 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
       if (now === text) return
       text = now
       log.info(`reading '${options.modelConfigFile}' again: it has changed`)
-      const changed = [...namedEntries(options, batching), ...configuredEntries(options, now, batching)]
-      await models.reload(changed, changeOrigin('poll'))
+      await models.reload(entriesOf(options, now, batching), changeOrigin('poll'))
     } catch (reason) {
       log.error(`cannot follow '${options.modelConfigFile}'`, { reason: messageOf(reason) })
     }
@@ -68,18 +67,12 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
   return { frontEnd: tfservingFrontEnd(models, options.timeoutMs, grpcOptions), follow, close }
 }
 
-const namedEntries = ({ models }: TfservingOptions, batching: string): ServingEntry[] =>
-  [...models].map(([name, folder]) => ({
-    name,
-    folder,
-    configText: batching,
-    versionPolicyText: '',
-    labels: new Map(),
-  }))
-
-function configuredEntries({ modelConfigFile }: TfservingOptions, text: string, batching: string): ServingEntry[] {
-  if (modelConfigFile === '') return []
-  return servingEntries(parsed('ModelServerConfig', modelConfigFile, text), batching)
+/** The models of the flags, then those of the configuration file. */
+function entriesOf({ models, modelConfigFile }: TfservingOptions, text: string, batching: string): ServingEntry[] {
+  const shared = { configText: batching, versionPolicyText: '', labels: new Map<string, string>() }
+  const named = [...models].map(([name, folder]) => ({ name, folder, ...shared }))
+  if (modelConfigFile === '') return named
+  return [...named, ...servingEntries(parsed('ModelServerConfig', modelConfigFile, text), batching)]
 }
 
 /** The configuration that all models share which have none of their own. */

@@ -51,7 +51,7 @@ type ReadRequest = Omit<InferenceRequestInit, 'modelName' | 'modelVersion' | 're
 export type ArrivalNames = readonly [start: string, end: string]
 
 /** A read of a request that runs in another thread, or in steps. After `cancel` it calls nobody any more. */
-export interface Reading {
+interface Reading {
   cancel(): void
 }
 

@@ -5,7 +5,7 @@ import { invalid, withOnes } from '../../protocol/tfserving/predict-request.ts'
 import { predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
 import { readPredictRequest, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
 import { isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
-import { TensorProtoReader } from '../../protocol/tfserving/tensor-proto-reader.ts'
+import { TensorProtoReader, type TensorProtoLimits } from '../../protocol/tfserving/tensor-proto-reader.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { FailedPrecondition, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 
@@ -25,19 +25,29 @@ export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
       requireOutputs(outputFilter, signature)
       return outputFilter
     },
-    *inputs({ signature }, reserve) {
+    inputs: ({ signature }, reserve) => {
       const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
-      const tensors: Tensor[] = []
-      for (const { name, dims } of signature.inputs) {
-        const place = inputs.get(name)
-        if (place === undefined) continue
-        const tensor = yield* new TensorProtoReader(name, message, place.start, place.end, limits).read()
-        tensors.push(inFullShape(tensor, dims, signature.isBatching))
-      }
-      return tensors
+      return readInputs(message, inputs, signature, limits)
     },
     answer: (response, { version }) => predictAnswer(response, spec, version, options.answersTensorContent),
   }
+}
+
+/** Not inside `predictCall`: a generator that is made with each request costs more than the rest of the reading. */
+function* readInputs(
+  message: Buffer,
+  places: WirePredict['inputs'],
+  { inputs, isBatching }: Signature,
+  limits: TensorProtoLimits,
+): Generator<void, Tensor[]> {
+  const tensors: Tensor[] = []
+  for (const { name, dims } of inputs) {
+    const place = places.get(name)
+    if (place === undefined) continue
+    const reader = new TensorProtoReader(name, message, place.start, place.end, limits)
+    tensors.push(inFullShape(reader.readAtOnce() ?? (yield* reader.readInSteps()), dims, isBatching))
+  }
+  return tensors
 }
 
 function inFullShape(tensor: Tensor, dims: readonly number[], isBatching: boolean): Tensor {

@@ -9,13 +9,17 @@ import type { InferenceResponse } from '../../model/inference-response.ts'
 import { loadFormatHeader } from '../../model/load-source.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
-import type { MessageParts } from '../../protobuf/protobuf-writer.ts'
 import {
   readInferRequest,
   readInferRequestId,
   type WireInferRequest,
 } from '../../protocol/grpc/infer-request-reader.ts'
-import { writeEmptyFinal, writeStreamError, writeStreamResponse } from '../../protocol/grpc/infer-response-writer.ts'
+import {
+  writeEmptyFinal,
+  writeStreamError,
+  writeStreamResponse,
+  type MessageParts,
+} from '../../protocol/grpc/infer-response-writer.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { GrpcExchange, type GrpcExchangeParts } from './grpc-exchange.ts'

@@ -7,6 +7,8 @@ import type { Tensor } from '../../tensor/tensor.ts'
 import type { OutputSelection } from './infer-request-fields.ts'
 import { ProtobufWriter, smallBytes, type MessageParts } from '../../protobuf/protobuf-writer.ts'
 
+export type { MessageParts } from '../../protobuf/protobuf-writer.ts'
+
 export type InferAnswerContext = {
   readonly modelName: string
   /** The version that answered; in an error the version that the client asked for. */

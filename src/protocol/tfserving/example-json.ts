@@ -1,11 +1,12 @@
 // The body of TensorFlow Serving's `:classify` and `:regress` → serialised tensorflow.Example messages, one for each example.
 
 import type { ServerError } from '../../base/server-error.ts'
-import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import type { MessageValue } from '../../protobuf/message-codec.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { JsonScanner } from '../json-scanner.ts'
 import { isB64Object, jsonDebugText, jsonTypeName } from './json-debug-text.ts'
 import { inTheirWords, invalid } from './predict-request.ts'
+import { encodeServing } from './serving-messages.ts'
 import { isKnownSignature } from './tensorflow-type.ts'
 
 /** Values of all examples together. The document is kept whole, and a value costs more memory than its text. */
@@ -51,41 +52,25 @@ function firstValue(body: Uint8Array): Uint8Array {
 }
 
 type Kind = 'bytes' | 'float' | 'int64'
-const kindFields: Readonly<Record<Kind, number>> = { bytes: 1, float: 2, int64: 3 }
+const listNames: Readonly<Record<Kind, string>> = { bytes: 'bytesList', float: 'floatList', int64: 'int64List' }
 
-/** Example: features 1 → map feature 1 → bytes_list 1, float_list 2, int64_list 3 → value 1. */
 function encodeExample(node: JsonNode): Buffer {
   if (!(node instanceof Map)) throw invalid(`Example must be JSON object but got JSON ${jsonTypeName(node)}`)
-  const writer = new ProtobufWriter()
-  writer.nested(1, () => {
-    for (const [name, content] of node) {
-      writer.nested(1, () => {
-        writer.textField(1, name)
-        writer.nested(2, () => encodeFeature(writer, name, Array.isArray(content) ? content : [content as JsonNode]))
-      })
-    }
-  })
-  return Buffer.from(writer.finish())
+  const feature = new Map<string, MessageValue>()
+  for (const [name, content] of node) feature.set(name, featureOf(name, Array.isArray(content) ? content : [content]))
+  return encodeServing('Example', { features: { feature } })
 }
 
-function encodeFeature(writer: ProtobufWriter, name: string, values: readonly JsonNode[]): void {
+function featureOf(name: string, values: readonly JsonNode[]): MessageValue {
   const [first] = values
-  if (first === undefined) return
+  if (first === undefined) return {}
   const kind = kindOf(first, name)
-  writer.nested(kindFields[kind], () => {
-    for (const value of values) {
-      if (kindOf(value, name) !== kind) {
-        throw invalid(`Unexpected element type in feature: ${name} expecting type: ${kind}`)
-      }
-      if (kind === 'bytes') {
-        writer.tag(1, 2)
-        writer.raw(bytesOf(value))
-      } else if (kind === 'float') {
-        writer.tag(1, 5)
-        writer.float(value as number)
-      } else writer.integerField(1, typeof value === 'boolean' ? Number(value) : (value as bigint))
-    }
+  const value = values.map((each) => {
+    if (kindOf(each, name) !== kind)
+      throw invalid(`Unexpected element type in feature: ${name} expecting type: ${kind}`)
+    return kind === 'bytes' ? bytesOf(each) : typeof each === 'boolean' ? Number(each) : each
   })
+  return { [listNames[kind]]: { value } }
 }
 
 function kindOf(value: JsonNode, name: string): Kind {

@@ -4,8 +4,9 @@
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
-import { shapeText, type Shape } from '../../tensor/shape.ts'
+import { shapeText } from '../../tensor/shape.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import { bytesElementsOf } from '../../tensor/typed-values.ts'
 import type { PrintedOutputs } from '../infer-response-writer.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
 import { floatText } from './decimal-text.ts'
@@ -21,7 +22,7 @@ const stepClasses = 8 * 1024
 type Classes = {
   readonly rows: number
   readonly classes: number
-  labelAt(row: number, index: number): Buffer | string
+  labelAt(row: number, index: number): Uint8Array | string
   scoreAt(row: number, index: number): number
 }
 
@@ -46,7 +47,7 @@ export function classesOf({ outputs }: InferenceResponse, signature: ModelSignat
   const classes = labelled ?? scored ?? 0
   if (rows * classes > mostClasses)
     throw invalid(`the answer has ${rows * classes} classes, at most ${mostClasses} are listed`)
-  const names = labels === null ? null : textsOf(labels)
+  const names = labels === null ? null : bytesElementsOf(labels)
   const listed = signature.outputByName.get(scores?.name ?? '')?.labels ?? []
   const view = scores === null ? null : viewOf(scores)
   return {
@@ -73,7 +74,7 @@ export function regressionsOf({ outputs }: InferenceResponse, rows: number): Flo
 }
 
 function requireMatrix({ shape, dataType }: Tensor, what: string, expected: 'BYTES' | 'FP32', rows: number): void {
-  if (!isMatrix(shape)) throw invalid(`Expected Tensor shape: [batch_size num_classes] but got ${shapeText(shape)}`)
+  if (shape.length !== 2) throw invalid(`Expected Tensor shape: [batch_size num_classes] but got ${shapeText(shape)}`)
   if (dataType !== expected) {
     const [wanted, got] = [tensorflowEnumName(expected), tensorflowEnumName(dataType)]
     throw invalid(`Expected ${what} Tensor of ${wanted}. Got: ${got}`)
@@ -81,20 +82,7 @@ function requireMatrix({ shape, dataType }: Tensor, what: string, expected: 'BYT
   if (shape[0] !== rows) throw invalid(`Expected ${what} output batch size of ${rows}. Got: ${shape[0]}`)
 }
 
-const isMatrix = (shape: Shape): boolean => shape.length === 2
 const viewOf = ({ bytes }: Tensor): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-
-function textsOf(tensor: Tensor): Buffer[] {
-  const view = viewOf(tensor)
-  const { bytes } = tensor
-  const texts: Buffer[] = []
-  for (let at = 0; at + 4 <= bytes.length;) {
-    const size = view.getUint32(at, true)
-    texts.push(Buffer.from(bytes.subarray(at + 4, at + 4 + size)))
-    at += 4 + size
-  }
-  return texts
-}
 
 /** `{"results": [[["label", 0.9], …], …]}` */
 function classesJson(classes: Classes): Buffer {

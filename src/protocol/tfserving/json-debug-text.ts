@@ -7,7 +7,8 @@ const longestText = 256
 export function jsonDebugText(node: JsonNode): string {
   let text = ''
   for (const piece of piecesOf(node, '')) {
-    if (text.length >= longestText) break
+    // A comma of a list comes in any case.
+    if (text.length >= longestText && piece !== ', ') break
     text += piece
   }
   return text

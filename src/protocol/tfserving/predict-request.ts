@@ -270,39 +270,20 @@ class Column extends NestedValues {
     return nodeOf(scanner.bytes, start, scanner.position)
   }
 
-  #textAt(start: number): string {
-    return jsonDebugText(this.#nodeAt(start))
-  }
-
   protected override mistake(what: NestedMistake, start: number, level: number, count: number): ServerError {
-    switch (what) {
-      case 'list':
-        return invalid(`Encountered list at unexpected level: ${level} expected < ${this.rank}`)
-      case 'size':
-        return invalid(
-          `Encountered list at unexpected size: ${count} at level: ${level} expected size: ${this.sizes[level]}`,
-        )
-      case 'level':
-        return invalid(
-          `JSON Value: ${this.#textAt(start)} found at incorrect level: ${level + 1} in the JSON DOM. Expected at level: ${this.rank}`,
-        )
-      case 'form':
-        return ServerError.withoutStack(
-          'UNSUPPORTED',
-          `Conversion of JSON Value: ${this.#textAt(start)} to type: ${tensorflowName(this.spec.dataType)}`,
-        )
-      case 'base64':
-        return invalid('Unable to base64 decode')
-      case 'b64':
-        return invalid(`JSON Value: ${this.#textAt(start)} not formatted correctly for base64 data`)
-      default: {
-        const node = this.#nodeAt(start)
-        const expected = tensorflowName(this.spec.dataType)
-        return invalid(
-          `JSON Value: ${jsonDebugText(node)} Type: ${jsonTypeName(node)} is not of expected type: ${expected}`,
-        )
-      }
+    const type = tensorflowName(this.spec.dataType)
+    const value = (): string => `JSON Value: ${jsonDebugText(this.#nodeAt(start))}`
+    if (what === 'form') return ServerError.withoutStack('UNSUPPORTED', `Conversion of ${value()} to type: ${type}`)
+    const words: Readonly<Record<Exclude<NestedMistake, 'form'>, () => string>> = {
+      list: () => `Encountered list at unexpected level: ${level} expected < ${this.rank}`,
+      size: () =>
+        `Encountered list at unexpected size: ${count} at level: ${level} expected size: ${this.sizes[level]}`,
+      level: () => `${value()} found at incorrect level: ${level + 1} in the JSON DOM. Expected at level: ${this.rank}`,
+      type: () => `${value()} Type: ${jsonTypeName(this.#nodeAt(start))} is not of expected type: ${type}`,
+      b64: () => `${value()} not formatted correctly for base64 data`,
+      base64: () => 'Unable to base64 decode',
     }
+    return invalid(words[what]())
   }
 
   finish({ isBatching }: ModelSignature, isColumnar: boolean): Tensor {

@@ -6,7 +6,7 @@ import { ProtobufWriter, smallBytes, type MessageParts } from '../../protobuf/pr
 import type { Tensor } from '../../tensor/tensor.ts'
 import { classesOf, regressionsOf, writeClasses, writeRegressions } from './example-results.ts'
 import type { WireExamples, WireModelSpec } from './serving-request.ts'
-import { writeTensorEntry } from './tensor-proto-writer.ts'
+import { areBytesOfTensor, elementsToWrite, writeTensorEntry } from './tensor-proto-writer.ts'
 import { defaultSignature } from './tensorflow-type.ts'
 
 export const classifyMethod = 'tensorflow/serving/classify'
@@ -20,7 +20,11 @@ export function* predictAnswer(
   asContent: boolean,
 ): Generator<void, MessageParts> {
   const writer = new ProtobufWriter(answerBytes(outputs))
-  for (let i = 0; i < outputs.length; i++) yield* writeTensorEntry(writer, 1, outputs[i] as Tensor, asContent)
+  for (let i = 0; i < outputs.length; i++) {
+    const output = outputs[i] as Tensor
+    const isPlain = areBytesOfTensor(output, asContent)
+    writeTensorEntry(writer, 1, output, isPlain ? output.bytes : yield* elementsToWrite(output, asContent), asContent)
+  }
   writeSpec(writer, 2, spec, version)
   return writer.parts()
 }

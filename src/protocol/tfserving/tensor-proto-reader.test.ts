@@ -1,20 +1,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { lastOf } from '../../base/run-in-slices.ts'
 import { ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { TensorProtoReader } from './tensor-proto-reader.ts'
-import { writeTensorEntry } from './tensor-proto-writer.ts'
+import { elementsToWrite, writeTensorEntry } from './tensor-proto-writer.ts'
 
 type Asked = { maxRank?: number; maxBytes?: number; reserve?: (bytes: number) => void }
 
 function read(bytes: Buffer, limits: Asked = {}): Tensor {
   const all = { maxRank: 8, maxBytes: 1 << 20, reserve: () => undefined, ...limits }
-  const steps = new TensorProtoReader('x', bytes, 0, bytes.length, all).read()
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
-  }
+  const reader = new TensorProtoReader('x', bytes, 0, bytes.length, all)
+  return reader.readAtOnce() ?? lastOf(reader.readInSteps())
 }
 
 function proto(
@@ -119,7 +117,7 @@ test('what is written is read back, at once and in steps, in both forms', () => 
   ]) {
     for (const asContent of [false, true]) {
       const writer = new ProtobufWriter()
-      for (const _ of writeTensorEntry(writer, 1, one, asContent));
+      writeTensorEntry(writer, 1, one, lastOf(elementsToWrite(one, asContent)), asContent)
       const reader = new ProtobufReader(Buffer.concat(writer.pieces()))
       assert.equal(reader.tag(), 10)
       reader.lengthEnd()

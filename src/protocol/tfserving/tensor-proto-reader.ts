@@ -10,7 +10,7 @@ import { tooManyDimensions } from '../request-limits.ts'
 import { invalid } from './predict-request.ts'
 import { dataTypeOfTensorflow, listField } from './tensorflow-type.ts'
 
-type TensorProtoLimits = {
+export type TensorProtoLimits = {
   readonly maxRank: number
   /** The most bytes of one tensor. */
   readonly maxBytes: number
@@ -24,9 +24,12 @@ const stepElements = 32 * 1024
 const stepBytes = 4 * 1024 * 1024
 
 const firstListTag = 5 * 8
-const textTag = listField.BYTES * 8 + 2
+const textTag = listField('BYTES') * 8 + 2
 /** The tags of the lists whose packed form has the bytes of a tensor. */
-const packedFloats: Partial<Record<DataType, number>> = { FP32: listField.FP32 * 8 + 2, FP64: listField.FP64 * 8 + 2 }
+const packedFloats: Partial<Record<DataType, number>> = {
+  FP32: listField('FP32') * 8 + 2,
+  FP64: listField('FP64') * 8 + 2,
+}
 /** Of one element that stands alone. */
 const wireTypes: Partial<Record<DataType, number>> = { FP32: 5, FP64: 1, BYTES: 2 }
 
@@ -58,25 +61,35 @@ export class TensorProtoReader {
     this.#limits = limits
   }
 
+  /** Null: the message is large, or its elements have to be copied; then `readInSteps` goes on. Throws INVALID_ARG. */
+  readAtOnce(): Tensor | null {
+    if (!this.#noteFields()) return null
+    const elements = this.#elementsAtOnce()
+    return elements === null ? null : new Tensor(this.#name, this.#dataType, this.#shape, elements)
+  }
+
   /** Throws INVALID_ARG. */
-  *read(): Generator<void, Tensor> {
-    const reader = this.#reader
-    for (let left = stepElements; reader.at < reader.end; left--) {
-      if (left === 0) {
-        yield
-        left = stepElements
-      }
-      this.#noteField(reader)
-    }
+  *readInSteps(): Generator<void, Tensor> {
+    while (!this.#noteFields()) yield
+    const elements = this.#elementsAtOnce() ?? (yield* this.#readList())
+    return new Tensor(this.#name, this.#dataType, this.#shape, elements)
+  }
+
+  get #dataType(): DataType {
     const dataType = dataTypeOfTensorflow(this.#type)
     if (dataType === null) throw this.#wrong(`data type ${this.#type} is not supported`)
-    const count = this.#count(dataType)
-    const elements = this.#elementsAtOnce(dataType, count) ?? (yield* this.#readList(dataType, count))
-    return new Tensor(this.#name, dataType, this.#shape, elements)
+    return dataType
   }
 
   #wrong(what: string): ServerError {
     return invalid(`tensor parsing error: ${this.#name}: ${what}`)
+  }
+
+  /** True when all fields are seen. */
+  #noteFields(): boolean {
+    const reader = this.#reader
+    for (let left = stepElements; left > 0 && reader.at < reader.end; left--) this.#noteField(reader)
+    return reader.at >= reader.end
   }
 
   #noteField(reader: ProtobufReader): void {
@@ -122,7 +135,7 @@ export class TensorProtoReader {
     reader.end = outer
   }
 
-  #count(dataType: DataType): number {
+  get #count(): number {
     const { maxBytes } = this.#limits
     const shape = this.#shape
     let count = 1
@@ -132,13 +145,14 @@ export class TensorProtoReader {
       count *= size
     }
     // A text has its length in front of it, four bytes.
-    const least = count * (elementBytes[dataType] || 4)
+    const least = count * (elementBytes[this.#dataType] || 4)
     if (least <= maxBytes) return count
     throw this.#wrong(`its shape [${shape.join(',')}] needs ${least} bytes, at most ${maxBytes} are taken`)
   }
 
   /** The elements where their bytes lie in the message as a tensor has them, or as raw bytes; else null. */
-  #elementsAtOnce(dataType: DataType, count: number): Uint8Array | null {
+  #elementsAtOnce(): Uint8Array | null {
+    const [dataType, count] = [this.#dataType, this.#count]
     const { bytes } = this.#reader
     const byteSize = count * elementBytes[dataType]
     const contentSize = this.#contentEnd - this.#contentAt
@@ -175,12 +189,14 @@ export class TensorProtoReader {
   }
 
   /** Reads the list of the type. As in TensorFlow, elements beyond the shape are not looked at. */
-  *#readList(dataType: DataType, count: number): Generator<void, Uint8Array> {
+  *#readList(): Generator<void, Uint8Array> {
+    const [dataType, count] = [this.#dataType, this.#count]
     const target = { bytes: this.#memoryOf(dataType, count), at: 0 }
     const reader = this.#reader
     const { end } = reader
     const write = elementWriters[dataType]
     const wireType = wireTypes[dataType] ?? 0
+    const field = listField(dataType)
     let [index, packedEnd] = [0, 0]
     reader.at = this.#listAt < 0 ? end : this.#listAt
     for (let left = stepElements; reader.at < end; left--) {
@@ -190,8 +206,8 @@ export class TensorProtoReader {
       }
       const isInPacked = reader.at < packedEnd
       if (!isInPacked) reader.end = end
-      const tag = isInPacked ? listField[dataType] * 8 + wireType : reader.tag()
-      if (tag >>> 3 !== listField[dataType]) reader.skip(tag)
+      const tag = isInPacked ? field * 8 + wireType : reader.tag()
+      if (tag >>> 3 !== field) reader.skip(tag)
       else if ((tag & 7) === wireType) {
         if (index++ < count) write(reader, target)
         else reader.skip(tag)

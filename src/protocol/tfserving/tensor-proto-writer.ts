@@ -10,25 +10,34 @@ const stepElements = 32 * 1024
 
 const contentField = 4
 
-/** One entry of the map of outputs: key 1, TensorProto 2. Written in steps where it is large. HOT: once per output. */
-export function* writeTensorEntry(
+/** Floats and booleans have the same bytes in a packed list as in a tensor. */
+export const areBytesOfTensor = ({ dataType }: Tensor, asContent: boolean): boolean =>
+  dataType !== 'BYTES' && (asContent || writeElement[dataType] === undefined)
+
+/** The elements as the message has them, made in steps. */
+export function* elementsToWrite(tensor: Tensor, asContent: boolean): Generator<void, Uint8Array> {
+  if (areBytesOfTensor(tensor, asContent)) return tensor.bytes
+  return yield* tensor.dataType === 'BYTES' ? textFields(tensor.bytes) : packedList(tensor)
+}
+
+/** One entry of the map of outputs: key 1, TensorProto 2. HOT: once per output. */
+export function writeTensorEntry(
   writer: ProtobufWriter,
   field: number,
   tensor: Tensor,
+  elements: Uint8Array,
   asContent: boolean,
-): Generator<void, void> {
-  const { dataType, bytes } = tensor
+): void {
+  const { dataType, name } = tensor
   const entry = writer.beginNested(field)
-  writer.textField(1, tensor.name)
+  writer.textField(1, name)
   const inner = writer.beginNested(2)
   writeHead(writer, tensor)
-  if (dataType === 'BYTES') writer.fields(yield* textFields(bytes))
-  else if (bytes.length > 0) {
-    // Floats and booleans have the same bytes in a packed list as in a tensor.
-    const write = asContent ? undefined : writeElement[dataType]
-    const list = write === undefined ? bytes : yield* packedList(tensor, write)
-    writer.tag(asContent ? contentField : listField[dataType], 2)
-    writer.rawOrView(list)
+  // Texts are fields each, and have their tags.
+  if (dataType === 'BYTES') writer.fields(elements)
+  else if (elements.length > 0) {
+    writer.tag(asContent ? contentField : listField(dataType), 2)
+    writer.rawOrView(elements)
   }
   writer.endNested(inner)
   writer.endNested(entry)
@@ -65,7 +74,8 @@ const writeElement: Partial<Record<DataType, WriteElement>> = {
   UINT64: (writer, view, i) => writer.varint(view.getBigUint64(i * 8, true)),
 }
 
-function* packedList({ dataType, bytes }: Tensor, write: WriteElement): Generator<void, Uint8Array> {
+function* packedList({ dataType, bytes }: Tensor): Generator<void, Uint8Array> {
+  const write = writeElement[dataType] as WriteElement
   const view = viewOf(bytes)
   const count = bytes.length / elementBytes[dataType]
   const writer = new ProtobufWriter(Math.min(bytes.length * 2, 1024 * 1024))
@@ -82,7 +92,7 @@ function* textFields(bytes: Uint8Array): Generator<void, Uint8Array> {
   const writer = new ProtobufWriter(bytes.length + 64)
   for (let at = 0, count = 1; at + 4 <= bytes.length; count++) {
     const end = at + 4 + view.getUint32(at, true)
-    writer.tag(listField.BYTES, 2)
+    writer.tag(listField('BYTES'), 2)
     writer.raw(bytes.subarray(at + 4, end))
     at = end
     if (count % stepElements === 0) yield

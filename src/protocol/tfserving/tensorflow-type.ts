@@ -2,44 +2,30 @@
 
 import type { DataType } from '../../tensor/data-type.ts'
 
-const rows: Readonly<Record<DataType, readonly [number: number, name: string]>> = {
-  FP32: [1, 'float'],
-  FP64: [2, 'double'],
-  INT32: [3, 'int32'],
-  UINT8: [4, 'uint8'],
-  INT16: [5, 'int16'],
-  INT8: [6, 'int8'],
-  BYTES: [7, 'string'],
-  INT64: [9, 'int64'],
-  BOOL: [10, 'bool'],
-  BF16: [14, 'bfloat16'],
-  UINT16: [17, 'uint16'],
-  FP16: [19, 'half'],
-  UINT32: [22, 'uint32'],
-  UINT64: [23, 'uint64'],
-}
+type Row = readonly [number: number, name: string, listField: number]
 
-/** The field of TensorProto that lists the elements of a type. */
-export const listField: Readonly<Record<DataType, number>> = {
-  FP32: 5,
-  FP64: 6,
-  INT32: 7,
-  INT16: 7,
-  INT8: 7,
-  UINT8: 7,
-  UINT16: 7,
-  BYTES: 8,
-  INT64: 10,
-  BOOL: 11,
-  FP16: 13,
-  BF16: 13,
-  UINT32: 16,
-  UINT64: 17,
+const rows: Readonly<Record<DataType, Row>> = {
+  FP32: [1, 'float', 5],
+  FP64: [2, 'double', 6],
+  INT32: [3, 'int32', 7],
+  UINT8: [4, 'uint8', 7],
+  INT16: [5, 'int16', 7],
+  INT8: [6, 'int8', 7],
+  BYTES: [7, 'string', 8],
+  INT64: [9, 'int64', 10],
+  BOOL: [10, 'bool', 11],
+  BF16: [14, 'bfloat16', 13],
+  UINT16: [17, 'uint16', 7],
+  FP16: [19, 'half', 13],
+  UINT32: [22, 'uint32', 16],
+  UINT64: [23, 'uint64', 17],
 }
 
 const byNumber: (DataType | undefined)[] = []
 for (const [dataType, [number]] of Object.entries(rows)) byNumber[number] = dataType as DataType
 
+/** The field of TensorProto that lists the elements of a type. */
+export const listField = (dataType: DataType): number => rows[dataType][2]
 export const tensorflowNumber = (dataType: DataType): number => rows[dataType][0]
 export const tensorflowName = (dataType: DataType): string => rows[dataType][1]
 /** `DT_FLOAT` */
