@@ -192,8 +192,7 @@ export class ProtobufWriter {
 
   endNested(start: number): void {
     let size = this.length - start - 1
-    const views = this.#views?.filter(({ at }) => at > start) ?? null
-    if (views !== null) for (const { view } of views) size += view.length
+    if (this.#views !== null) size += this.#moveViews(start, 0)
     if (size <= 0x7f) {
       this.bytes[start] = size
       return
@@ -201,11 +200,22 @@ export class ProtobufWriter {
     const extra = varintBytes(size) - 1
     this.reserve(extra)
     this.bytes.copyWithin(start + 1 + extra, start + 1, this.length)
-    if (views !== null) for (const each of views) each.at += extra
+    if (this.#views !== null) this.#moveViews(start, extra)
     const end = this.length + extra
     this.length = start
     this.uint32(size)
     this.length = end
+  }
+
+  /** Moves the views behind `start`, and returns how many bytes they have. */
+  #moveViews(start: number, extra: number): number {
+    let bytes = 0
+    for (const each of this.#views ?? []) {
+      if (each.at <= start) continue
+      each.at += extra
+      bytes += each.view.length
+    }
+    return bytes
   }
 }
 

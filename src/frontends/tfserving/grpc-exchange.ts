@@ -28,10 +28,10 @@ export type TfCall = {
   readonly spec: WireModelSpec
   /** Null: all outputs. Throws what a request asks for in vain. */
   outputs(version: ModelVersion): readonly string[] | null
-  /** Reads the inputs, in steps where they are large. */
-  inputs(version: ModelVersion, reserve: (bytes: number) => void): Iterator<void, Tensor[]>
-  /** Writes the answer, in steps where it is large. */
-  answer(response: InferenceResponse, version: ModelVersion): Iterator<void, MessageParts>
+  /** Reads the inputs at once, or in steps. */
+  inputs(version: ModelVersion, reserve: (bytes: number) => void): Tensor[] | Iterator<void, Tensor[]>
+  /** Writes the answer at once, or in steps. */
+  answer(response: InferenceResponse, version: ModelVersion): MessageParts | Iterator<void, MessageParts>
 }
 
 /** An error whose gRPC code no ServerError has. */
@@ -76,25 +76,28 @@ export class TfGrpcExchange extends CallExchange {
     const names = this.#asked.outputs(version)
     const outputs = names?.map((name) => ({ name, sharedMemory: null })) ?? []
     const submit = (inputs: Tensor[]): void => this.submit(names === null ? { inputs } : { inputs, outputs })
-    const steps = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
-    const first = steps.next()
+    const read = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
+    if (Array.isArray(read)) {
+      submit(read)
+      return
+    }
+    const first = read.next()
     if (first.done === true) submit(first.value)
-    else this.readInSlices(steps, submit)
+    else this.readInSlices(read, submit)
   }
 
   protected override write(response: InferenceResponse): void {
     const { clock } = this.parts
     const trace = this.request?.trace ?? null
-    const steps = this.#asked.answer(response, this.version)
-    const first = steps.next()
-    if (first.done === true) {
-      this.#send(first.value, response, trace)
+    const written = this.#asked.answer(response, this.version)
+    if ('parts' in written) {
+      this.#send(written, response, trace)
       return
     }
     trace?.retain()
     runInSlices(
       clock,
-      steps,
+      written,
       () => !this.call.isEnded,
       (error, message) => {
         if (message !== null) this.#send(message, response, trace)

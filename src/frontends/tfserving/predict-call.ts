@@ -27,14 +27,32 @@ export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
     },
     inputs: ({ signature }, reserve) => {
       const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
-      return readInputs(message, inputs, signature, limits)
+      return inputsAtOnce(message, inputs, signature, limits) ?? inputsInSteps(message, inputs, signature, limits)
     },
-    answer: (response, { version }) => predictAnswer(response, spec, version, options.answersTensorContent),
+    answer: ({ outputs }, { version }) =>
+      predictAnswer({ outputs, spec, version, asContent: options.answersTensorContent }),
   }
 }
 
-/** Not inside `predictCall`: a generator that is made with each request costs more than the rest of the reading. */
-function* readInputs(
+/** Null where an input is large, or its elements have to be copied. */
+function inputsAtOnce(
+  message: Buffer,
+  places: WirePredict['inputs'],
+  { inputs, isBatching }: Signature,
+  limits: TensorProtoLimits,
+): Tensor[] | null {
+  const tensors: Tensor[] = []
+  for (const { name, dims } of inputs) {
+    const place = places.get(name)
+    if (place === undefined) continue
+    const tensor = new TensorProtoReader(name, message, place.start, place.end, limits).readAtOnce()
+    if (tensor === null) return null
+    tensors.push(inFullShape(tensor, dims, isBatching))
+  }
+  return tensors
+}
+
+function* inputsInSteps(
   message: Buffer,
   places: WirePredict['inputs'],
   { inputs, isBatching }: Signature,
@@ -45,7 +63,7 @@ function* readInputs(
     const place = places.get(name)
     if (place === undefined) continue
     const reader = new TensorProtoReader(name, message, place.start, place.end, limits)
-    tensors.push(inFullShape(reader.readAtOnce() ?? (yield* reader.readInSteps()), dims, isBatching))
+    tensors.push(inFullShape(yield* reader.readInSteps(), dims, isBatching))
   }
   return tensors
 }

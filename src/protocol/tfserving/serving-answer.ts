@@ -12,18 +12,34 @@ import { defaultSignature } from './tensorflow-type.ts'
 export const classifyMethod = 'tensorflow/serving/classify'
 export const regressMethod = 'tensorflow/serving/regress'
 
-/** PredictResponse: outputs 1, model_spec 2. HOT: once per inference. */
-export function* predictAnswer(
-  { outputs }: InferenceResponse,
-  spec: WireModelSpec,
-  version: string,
-  asContent: boolean,
-): Generator<void, MessageParts> {
+type PredictAnswer = {
+  readonly outputs: readonly Tensor[]
+  readonly spec: WireModelSpec
+  readonly version: string
+  readonly asContent: boolean
+}
+
+/** PredictResponse: outputs 1, model_spec 2. In steps where elements have to be encoded. HOT: once per inference. */
+export function predictAnswer(answer: PredictAnswer): MessageParts | Iterator<void, MessageParts> {
+  const isPlain = answer.outputs.every((output) => areBytesOfTensor(output, answer.asContent))
+  return isPlain ? writePredict(answer, null) : predictInSteps(answer)
+}
+
+function* predictInSteps(answer: PredictAnswer): Generator<void, MessageParts> {
+  const elements: Uint8Array[] = []
+  for (const output of answer.outputs) elements.push(yield* elementsToWrite(output, answer.asContent))
+  return writePredict(answer, elements)
+}
+
+/** `elements`: those of each output as the message has them; null: the bytes of the tensors. */
+function writePredict(
+  { outputs, spec, version, asContent }: PredictAnswer,
+  elements: readonly Uint8Array[] | null,
+): MessageParts {
   const writer = new ProtobufWriter(answerBytes(outputs))
   for (let i = 0; i < outputs.length; i++) {
     const output = outputs[i] as Tensor
-    const isPlain = areBytesOfTensor(output, asContent)
-    writeTensorEntry(writer, 1, output, isPlain ? output.bytes : yield* elementsToWrite(output, asContent), asContent)
+    writeTensorEntry(writer, 1, output, elements?.[i] ?? output.bytes, asContent)
   }
   writeSpec(writer, 2, spec, version)
   return writer.parts()

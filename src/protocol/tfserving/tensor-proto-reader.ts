@@ -152,7 +152,8 @@ export class TensorProtoReader {
 
   /** The elements where their bytes lie in the message as a tensor has them, or as raw bytes; else null. */
   #elementsAtOnce(): Uint8Array | null {
-    const [dataType, count] = [this.#dataType, this.#count]
+    const dataType = this.#dataType
+    const count = this.#count
     const { bytes } = this.#reader
     const byteSize = count * elementBytes[dataType]
     const contentSize = this.#contentEnd - this.#contentAt
@@ -190,14 +191,16 @@ export class TensorProtoReader {
 
   /** Reads the list of the type. As in TensorFlow, elements beyond the shape are not looked at. */
   *#readList(): Generator<void, Uint8Array> {
-    const [dataType, count] = [this.#dataType, this.#count]
+    const dataType = this.#dataType
+    const count = this.#count
     const target = { bytes: this.#memoryOf(dataType, count), at: 0 }
     const reader = this.#reader
     const { end } = reader
     const write = elementWriters[dataType]
     const wireType = wireTypes[dataType] ?? 0
     const field = listField(dataType)
-    let [index, packedEnd] = [0, 0]
+    let index = 0
+    let packedEnd = 0
     reader.at = this.#listAt < 0 ? end : this.#listAt
     for (let left = stepElements; reader.at < end; left--) {
       if (left === 0) {
