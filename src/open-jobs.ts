@@ -71,6 +71,7 @@ export async function openJobs(
     clock,
     log,
     store,
+    mostCallBytes,
     loadOf: (model, version) => loads.of(model, version),
     check: (plan) => check(plan, options, engine, cloud, listFiles),
     discard: (record) => channels.discard(record),

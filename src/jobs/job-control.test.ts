@@ -65,6 +65,7 @@ function controlOf(keeper = new MemoryKeeper(), opened: () => JobInput = () => i
     call: () => Promise.resolve(good),
     discard: () => Promise.resolve(),
     counted: () => undefined,
+    mostCallBytes: 1e6,
   })
   return { control, clock, log, keeper, opens }
 }

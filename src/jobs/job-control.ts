@@ -36,6 +36,8 @@ type JobParts = {
   /** The job was cancelled: what its output began and did not end is given up. */
   discard(record: JobRecord): Promise<void>
   readonly counted: (model: string, outcome: 'done' | 'failed' | 'dead', count: number) => void
+  /** Of a line that is a call of the OpenAI API: `--openai-max-request-bytes`. */
+  readonly mostCallBytes: number
 }
 
 /** What a job shows beside its record. */
@@ -325,6 +327,7 @@ export class JobControl {
         output,
         inferTarget: inferTarget(plan),
         onlyModel: isBatch(record) ? '' : plan.model,
+        mostCallBytes: this.#parts.mostCallBytes,
         concurrency,
         maxAttempts: plan.maxAttempts,
         call: (line, signal) => call(record, line, signal),

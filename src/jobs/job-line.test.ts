@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answerLine, isBlankLine, longestLineBytes, readLine, type LineCall } from './job-line.ts'
 
+const mostCallBytes = 8 * 1024 * 1024
+
 /** To the end, without pauses. */
 function readAtOnce(line: Buffer): LineCall | string {
-  const steps = readLine(line, '/v2/models/m/infer', 'm')
+  const steps = readLine(line, '/v2/models/m/infer', 'm', mostCallBytes)
   for (;;) {
     const { done, value } = steps.next()
     if (done === true) return value
@@ -82,7 +84,7 @@ test('a long line is looked at a piece at a time, and means the same as a short 
   ]
   for (const [text, reason] of refused) assert.match(read(text) as string, reason)
   let steps = 0
-  for (const _ of readLine(Buffer.from(`{${escaped},${long}}`), '', '')) steps++
+  for (const _ of readLine(Buffer.from(`{${escaped},${long}}`), '', '', mostCallBytes)) steps++
   assert.ok(steps > 5, `${steps} pauses`)
 })
 

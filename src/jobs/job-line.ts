@@ -18,8 +18,6 @@ export type LineAnswer = { readonly status: number; readonly body: Buffer; reado
 export const longestLineBytes = 64 * 1024 * 1024
 /** A line and an answer up to this size are parsed in one turn of the event loop. */
 const parsedAtOnceBytes = 256 * 1024
-/** Bodies of the OpenAI API are parsed as a whole. */
-const longestCallBytes = 8 * 1024 * 1024
 /** More blanks than anybody leaves in an empty line. */
 const longestBlankBytes = 4096
 /** Lists and objects of one line: the rows of tensors are lists. */
@@ -39,6 +37,7 @@ export function* readLine(
   line: Buffer,
   inferTarget: string,
   onlyModel: string,
+  mostCallBytes: number,
   mostContainers = mostLineContainers,
 ): Generator<void, LineCall | string> {
   // A file is read no further than this; a queue gives a message as it is.
@@ -50,7 +49,8 @@ export function* readLine(
       const id = found.get('id') ?? ''
       return found.has('id') && found.get('id') === null ? "'id' must be text" : { id, target: inferTarget, body: line, isOpenAi: false } // prettier-ignore
     }
-    if (line.length > longestCallBytes) return `the line has ${line.length} bytes, at most ${longestCallBytes} are taken of a call of the OpenAI API` // prettier-ignore
+    // Bodies of the OpenAI API are parsed as a whole.
+    if (line.length > mostCallBytes) return `the line has ${line.length} bytes, at most ${mostCallBytes} are taken of a call of the OpenAI API. Use --openai-max-request-bytes to increase the limit.` // prettier-ignore
   }
   const problem = jsonFormProblem(line, mostContainers)
   if (problem !== '') return `the line is not read: ${problem}`

@@ -34,6 +34,7 @@ async function openRun(folder: string, parts: Partial<RunParts>, from: JobPositi
     output,
     inferTarget: '/v2/models/m/infer',
     onlyModel: 'm',
+    mostCallBytes: 1e6,
     concurrency: 4,
     maxAttempts: 3,
     call: (call) => Promise.resolve(good(call)),

@@ -15,6 +15,8 @@ export type RunParts = {
   readonly inferTarget: string
   /** The only model that lines of OpenAI batches may name; '': they were checked when the job was made. */
   readonly onlyModel: string
+  /** Of a line that is a call of the OpenAI API. */
+  readonly mostCallBytes: number
   readonly concurrency: number
   readonly maxAttempts: number
   /** Left out: the usual bound. */
@@ -132,8 +134,8 @@ export class JobRun {
     this.#slots.push(slot)
     this.#runningCount++
     this.#heldBytes += slot.heldBytes
-    const { clock, inferTarget, onlyModel } = this.#parts
-    const call = await readInSlices(clock, item.line, inferTarget, onlyModel)
+    const { clock } = this.#parts
+    const call = await readInSlices(this.#parts, item.line)
     const startNs = clock.nowNs()
     const answer = typeof call === 'string' ? refusal(400, call) : await this.#ask(call, item.earlierAttempts)
     this.#lineNs += (clock.nowNs() - startNs - this.#lineNs) * lineTimeShare
@@ -239,9 +241,12 @@ export class JobRun {
 }
 
 /** A long line is looked at a piece at a time, and others are served meanwhile. */
-function readInSlices(clock: Clock, line: Buffer, inferTarget: string, onlyModel: string): Promise<LineCall | string> {
+function readInSlices(
+  { clock, inferTarget, onlyModel, mostCallBytes }: RunParts,
+  line: Buffer,
+): Promise<LineCall | string> {
   return new Promise((resolve) => {
-    const steps = readLine(line, inferTarget, onlyModel)
+    const steps = readLine(line, inferTarget, onlyModel, mostCallBytes)
     runInSlices(clock, steps, () => true, (error, call) => resolve(call ?? messageOf(error))) // prettier-ignore
   })
 }

@@ -158,7 +158,7 @@ function* requireCalls(
     }
     const at = `line ${place} of the input file`
     if (line.length > mostCallBytes) throw refusal(`${at} has ${line.length} bytes, at most ${mostCallBytes} are taken. Use --openai-max-request-bytes to increase the limit.`) // prettier-ignore
-    const call = yield* readLine(line, '', '', mostCallContainers)
+    const call = yield* readLine(line, '', '', mostCallBytes, mostCallContainers)
     if (typeof call === 'string') throw refusal(`${at}: ${call}`)
     if (!call.isOpenAi) throw refusal(`${at}: it must have 'custom_id', 'method', 'url' and 'body'`)
     if (call.target !== endpoint) throw refusal(`${at}: 'url' is '${call.target}', and the batch is for '${endpoint}'`)

@@ -16,7 +16,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/jobs/job-endpoints.ts mostJobContainers',
     'jobs/job-line.ts mostLineContainers',
   ],
-  'bytes, and lists and objects, of one line of a batch of the OpenAI API': [
+  'bytes of a line that is a call of the OpenAI API, in a job or a batch; lists and objects of one of a batch': [
     'jobs/openai-batches.ts mostCallContainers',
   ],
   'instances of a model that follow its load, and the share of memory above which none is added': [
@@ -46,9 +46,8 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'jobs/job-plan.ts mostAttempts',
     'jobs/job-plan.ts longestName',
   ],
-  'bytes of one line of a job; of its id; of a line that is a call of the OpenAI API; blanks of an empty line': [
+  'bytes of one line of a job; of its id; blanks of an empty line': [
     'jobs/job-line.ts longestLineBytes',
-    'jobs/job-line.ts longestCallBytes',
     'jobs/job-line.ts longestBlankBytes',
     'jobs/scan-line.ts longestText',
   ],

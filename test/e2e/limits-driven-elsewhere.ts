@@ -62,10 +62,8 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/file-claims.test.ts',
     'is written by no other job',
   ),
-  'bytes, and lists and objects, of one line of a batch of the OpenAI API': elsewhere(
-    'test/e2e/openai/batches.test.ts',
-    'deeper than 256 levels',
-  ),
+  'bytes of a line that is a call of the OpenAI API, in a job or a batch; lists and objects of one of a batch':
+    elsewhere('test/e2e/openai/batches.test.ts', 'deeper than 256 levels'),
   'instances of a model that follow its load, and the share of memory above which none is added': elsewhere(
     'src/scaling/instance-scaler.test.ts',
     'a whole number from 1 to 1024',
@@ -96,8 +94,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/job-plan.test.ts',
     'must be a whole number from 1 to 1024',
   ),
-  'bytes of one line of a job; of its id; of a line that is a call of the OpenAI API; blanks of an empty line':
-    elsewhere('src/jobs/job-run.test.ts', 'has more than 67108864 bytes'),
+  'bytes of one line of a job; of its id; blanks of an empty line': elsewhere(
+    'src/jobs/job-run.test.ts',
+    'has more than 67108864 bytes',
+  ),
   'bytes of lines and answers of a job that wait to be written': elsewhere(
     'src/jobs/job-run.test.ts',
     'answers that wait are bounded',

@@ -11,7 +11,7 @@ export type StepTimes = {
 export type PromptWait = { readonly tokens: number; readonly waitedMs: number }
 
 /** Whatever the answers alone take, a step may take this long. */
-const quietStepMs = 50
+const quietStepMs = 20
 /** Beside answers, prompts may make a step longer by this. */
 const stretch = 1.4
 /** No step is planned to take longer: requests that come meanwhile wait for its end. */
