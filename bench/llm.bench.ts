@@ -1,5 +1,5 @@
 // A language model on the processor, SmolLM2-135M, in turn with llama.cpp's own server (GALATEA_LLAMA_SERVER is its command) on the same
-// file and threads: with the weights as they are in the file, and with weights of 8 bits that Galatea makes of them.
+// file and threads: with the weights as they are in the file, and with weights of 8 and of 16 bits that Galatea makes of them.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,6 +12,7 @@ import { chatsOf, itl, longPrompt, rate, startGalatea, startLlamaServer, ttft } 
 const forms = [
   ['file', 'weights of the file'],
   ['q8_0', 'weights of 8 bits'],
+  ['bf16', 'weights of 16 bits'],
 ] as const
 
 /** `form` is said with each figure. */

@@ -322,8 +322,8 @@ export const modelParameters = {
   ),
   weights: row(
     llama,
-    oneOf('file', 'q8_0'),
-    'The form of the [weights](../guide/serve-a-gguf.md#weights) in memory: that of the file (`file`, as without), or 8 bits each (`q8_0`)',
+    oneOf('file', 'q8_0', 'bf16'),
+    'The form of the [weights](../guide/serve-a-gguf.md#weights) in memory: that of the file (`file`, as without), 8 bits each (`q8_0`), or 16 (`bf16`)',
   ),
   n_gpu_layers: row(
     llama,

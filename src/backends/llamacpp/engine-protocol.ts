@@ -27,7 +27,7 @@ export type EngineSettings = {
   readonly promptTokens: number
   readonly threads: number
   /** The form of the weights in memory; `file`: as they are in the file. */
-  readonly weights: 'file' | 'q8_0'
+  readonly weights: 'file' | 'q8_0' | 'bf16'
   readonly gpuLayers: number
   readonly gpu: number
   /** `none`: all on `gpu`. `layer`, `row`: on all GPUs together. */

@@ -7,7 +7,7 @@ import type { EngineTask } from '../engine-protocol.ts'
 import type { LlamaLibrary } from './llama-library.ts'
 
 /** The library's numbers of forms. */
-const forms = { q8_0: 7 } as const
+const forms = { q8_0: 7, bf16: 32 } as const
 /** The file is read into memory, not mapped: it is removed. */
 const readAll = 0
 
