@@ -2,7 +2,6 @@
 // to the main thread, which has small requests to answer meanwhile. The package is optional, and read when the first picture comes.
 
 import { availableParallelism } from 'node:os'
-import { setFlagsFromString } from 'node:v8'
 import { lowerThreads, shortenMainSlice } from '../../base/lower-threads.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
@@ -170,8 +169,6 @@ async function importSharp(): Promise<Sharp> {
   // Threads of V8 collect what pictures leave. The main thread waits for parts of that, so they come before pictures.
   await lowerThreads('node-V8Worker', 5)
   shortenMainSlice()
-  // Pictures fill two cores. The main thread would wait for a core for the threads that help it to collect young objects.
-  if (availableParallelism() <= 2) setFlagsFromString('--no-parallel-scavenge')
   return sharp
 }
 
