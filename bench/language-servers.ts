@@ -66,7 +66,11 @@ export async function startLlamaServer(command: string, file: string): Promise<R
   return { url, [Symbol.asyncDispose]: stop }
 }
 
-type Form = { readonly contextLength: number; readonly weights?: 'file' | 'q8_0' | 'bf16'; readonly leavesCore?: boolean }
+type Form = {
+  readonly contextLength: number
+  readonly weights?: 'file' | 'q8_0' | 'bf16'
+  readonly leavesCore?: boolean
+}
 
 /** `leavesCore`: the language model computes on all cores but the first one, with a thread for each. */
 export async function startGalatea(file: string, repository: string, form: Form): Promise<Running> {

@@ -58,7 +58,10 @@ describe('a GGUF model with weights in another form', () => {
         for (const [i, prompt] of prompts.entries()) {
           const said = await ask(name, prompt)
           const differs = expected[i]?.findIndex(({ text }, at) => said[at]?.token !== text) ?? -1
-          assert.ok(differs < 0 || (expected[i]?.[differs]?.gap ?? 1) < roundingGap, `${name} ${i} differs at ${differs}`)
+          assert.ok(
+            differs < 0 || (expected[i]?.[differs]?.gap ?? 1) < roundingGap,
+            `${name} ${i} differs at ${differs}`,
+          )
           const asInFile = await ask('plain', prompt)
           assert.notEqual(said[0]?.logprob, asInFile[0]?.logprob, 'the weights are not those of the file')
         }
