@@ -210,8 +210,11 @@ export class ProtobufWriter {
   /** Moves the views behind `start`, and returns how many bytes they have. */
   #moveViews(start: number, extra: number): number {
     let bytes = 0
-    for (const each of this.#views ?? []) {
-      if (each.at <= start) continue
+    const views = this.#views ?? []
+    // They stand in their order, so those behind `start` are the last ones.
+    for (let i = views.length - 1; i >= 0; i--) {
+      const each = views[i] as PlacedView
+      if (each.at <= start) break
       each.at += extra
       bytes += each.view.length
     }
