@@ -243,7 +243,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'telemetry/figure-sampler.ts mostVersions',
     'telemetry/live-figures.ts mostHistories',
   ],
-  'names of rollouts, and pins, in one Redis; bytes of one value; feedback in one message': [
+  'names of rollouts, and pins, in one Redis; bytes of the record of one rollout; feedback in one message': [
     'releases/redis-rollouts.ts mostShared',
     'releases/shared-values.ts longestSharedText',
     'releases/shared-values.ts mostHeardEntries',

@@ -199,7 +199,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/conformance/upload.test.ts',
     'bytes of compressed texts',
   ),
-  'names of rollouts, and pins, in one Redis; bytes of one value; feedback in one message': elsewhere(
+  'names of rollouts, and pins, in one Redis; bytes of the record of one rollout; feedback in one message': elsewhere(
     'src/releases/shared-values.test.ts',
     'longestSharedText',
   ),
