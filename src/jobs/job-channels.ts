@@ -27,8 +27,6 @@ type ChannelOptions = {
   readonly cloudPartBytes: number
 }
 
-/** The answers that the server keeps for one job. */
-const mostKeptOutputBytes = 1024 * 1024 * 1024
 /** Messages that RabbitMQ gives out before their turn, and for each call under way. More than a run has between reading and mark. */
 const heldMessages = 512
 const heldPerCall = 8
@@ -105,7 +103,7 @@ export class JobChannels {
     }
     if (output.kind === 'file' || output.kind === 'kept') {
       const file = output.kind === 'kept' ? this.#store.outputFile(id) : await outputInside(this.#options.filesRoot, output.path) // prettier-ignore
-      const mostBytes = output.kind === 'kept' ? mostKeptOutputBytes : Infinity
+      const mostBytes = output.kind === 'kept' ? await this.#store.roomForAnswers(id) : Infinity
       const release = this.#claims.write(file)
       try {
         return await (isQueueKind(input.kind) ? FileOutput.openAtEnd(file, mostBytes, release) : FileOutput.open(file, kept, mostBytes, release)) // prettier-ignore

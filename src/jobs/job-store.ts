@@ -1,6 +1,6 @@
 // Jobs in a folder of this machine (`jobs` in `--state-dir`): one file each, beside the lines and the answers that the server keeps.
 
-import { copyFile, link, mkdir, readdir, readFile, rm } from 'node:fs/promises'
+import { copyFile, link, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
 import { replaceFile } from '../base/replace-file.ts'
@@ -10,6 +10,10 @@ import type { JobRecord } from './job-record.ts'
 
 /** A file above this size was not written by this program. */
 const largestRecordBytes = 1024 * 1024
+/** The answers that the server keeps for one job, and for all of them together. */
+const mostKeptOutputBytes = 1024 * 1024 * 1024
+const mostKeptTogetherBytes = 16 * mostKeptOutputBytes
+const outputEnd = '.output.jsonl'
 
 export class JobStore implements JobKeeper {
   readonly #folder: string
@@ -61,7 +65,20 @@ export class JobStore implements JobKeeper {
   }
 
   outputFile(id: string): string {
-    return path.join(this.#folder, `${id}.output.jsonl`)
+    return path.join(this.#folder, `${id}${outputEnd}`)
+  }
+
+  /** How many bytes of answers the job may leave here. Looked up when a job begins: jobs that run at the same time may go beyond the sum. Throws UNAVAILABLE. */
+  async roomForAnswers(id: string): Promise<number> {
+    const own = path.basename(this.outputFile(id))
+    let others = 0
+    for (const name of await readdir(this.#folder).catch(() => [])) {
+      if (!name.endsWith(outputEnd) || name === own) continue
+      others += await stat(path.join(this.#folder, name)).then(({ size }) => size, () => 0) // prettier-ignore
+    }
+    if (others < mostKeptTogetherBytes) return Math.min(mostKeptOutputBytes, mostKeptTogetherBytes - others)
+    const text = `the answers of other jobs have ${others} bytes, and the server keeps at most ${mostKeptTogetherBytes}: delete jobs that are over, or name a file or a queue as output`
+    throw new ServerError('UNAVAILABLE', text)
   }
 
   /** Answers that wait to be sent to a cloud. */

@@ -55,7 +55,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
   'parts of a file that a job writes to a cloud, bytes of a part': ['jobs/cloud-output.ts mostUploadParts'],
   'files that a cloud lists for one pattern': ['job-cloud.ts mostListed'],
-  'bytes of answers that the server keeps for a job': ['jobs/job-channels.ts mostKeptOutputBytes'],
+  'bytes of answers that the server keeps for a job, and for all of them': [
+    'jobs/job-store.ts mostKeptOutputBytes',
+    'jobs/job-store.ts mostKeptTogetherBytes',
+  ],
   'Envoys of one control plane, resources that one of them names': [
     'fleet/ads-service.ts mostStreams',
     'fleet/ads-stream.ts mostNames',

@@ -84,7 +84,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/cloud-output.test.ts',
     'more than 10000 bytes, which is the most',
   ),
-  'files that a cloud lists for one pattern': elsewhere('src/jobs/file-input.test.ts', 'files, at most'),
+  'files that a cloud lists for one pattern': elsewhere(
+    'src/jobs/file-input.test.ts',
+    'which is the most that can be read',
+  ),
   'texts beside a batch (`metadata`), characters of each, batches or files of one page': elsewhere(
     'test/e2e/openai/batches.test.ts',
     'at most 16 texts',
@@ -102,8 +105,8 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/job-run.test.ts',
     'answers that wait are bounded',
   ),
-  'files that one job reads': elsewhere('src/jobs/file-input.test.ts', 'at most 100000 can be read'),
-  'bytes of answers that the server keeps for a job': elsewhere(
+  'files that one job reads': elsewhere('src/jobs/file-input.test.ts', 'names more than 100000 files'),
+  'bytes of answers that the server keeps for a job, and for all of them': elsewhere(
     'src/jobs/file-input.test.ts',
     'which is the most that the server keeps',
   ),
