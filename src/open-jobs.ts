@@ -7,6 +7,7 @@ import { anonymous, makeCaller, type Caller } from './access/caller.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { ServerError } from './base/server-error.ts'
+import { Turnstile } from './base/turnstile.ts'
 import type { Engine } from './engine/engine.ts'
 import { JobEndpoints } from './frontends/jobs/job-endpoints.ts'
 import { BatchFiles } from './jobs/batch-files.ts'
@@ -60,12 +61,8 @@ export async function openJobs(
   const cloud = options.cloudRoots.length === 0 ? null : new (await import('./job-cloud.ts')).JobCloud(clock, process.env, options.cloudRoots) // prettier-ignore
   const loads = new JobLoads(clock, engine, ledger, () => shown.figures())
   // A pattern may name a hundred thousand files: the lists of many calls are not made at the same time.
-  let lastList: Promise<unknown> = Promise.resolve()
-  const listFiles = (pattern: string): Promise<string[]> => {
-    const listed = lastList.then(() => filesOf(options.filesRoot, pattern))
-    lastList = listed.catch(() => undefined)
-    return listed
-  }
+  const lists = new Turnstile(1)
+  const listFiles = (pattern: string): Promise<string[]> => lists.pass(() => filesOf(options.filesRoot, pattern))
   const channels = new JobChannels(options, store, clock, path.basename(stateDirectory), cloud)
   const control = new JobControl({
     clock,

@@ -11,6 +11,10 @@ const membersPerContainer = 2
 const [quote, backslash, colon] = [0x22, 0x5c, 0x3a]
 const [listStart, listEnd, objectStart, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
 
+export const tooManyContainers = (most: number): string =>
+  `it has more than ${most} lists and objects, which is the most`
+export const tooDeepJson = `it has lists or objects inside each other deeper than ${deepestJson} levels, which is the most`
+
 /** Why this JSON is not parsed; '': it may be. Says nothing about mistakes: JSON.parse finds them. */
 export function jsonFormProblem(bytes: Uint8Array, most = mostJsonContainers): string {
   let [depth, count, members] = [0, 0, 0]
@@ -18,8 +22,8 @@ export function jsonFormProblem(bytes: Uint8Array, most = mostJsonContainers): s
     const byte = bytes[i]
     if (byte === quote) i = endOfText(bytes, i)
     else if (byte === listStart || byte === objectStart) {
-      if (++count > most) return `it has more than ${most} lists and objects, which is the most`
-      if (++depth > deepestJson) return `it has lists or objects inside each other deeper than ${deepestJson} levels, which is the most` // prettier-ignore
+      if (++count > most) return tooManyContainers(most)
+      if (++depth > deepestJson) return tooDeepJson
     } else if (byte === listEnd || byte === objectEnd) depth--
     else if (byte === colon && ++members > most * membersPerContainer) return `its objects have more than ${most * membersPerContainer} members, which is the most` // prettier-ignore
   }

@@ -64,6 +64,24 @@ export function runInSlices<T>(
   takeTurn(runSlice)
 }
 
+const always = (): boolean => true
+
+/** The same as a promise, which rejects with a ServerError. */
+export function inSlices<T>(
+  clock: Clock,
+  steps: Iterator<void, T>,
+  isWanted: () => boolean = always,
+  longestNs: number = sliceNs,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const done = (error: unknown, value: T | null): void => {
+      if (error === null) resolve(value as T)
+      else reject(ServerError.from(error))
+    }
+    runInSlices(clock, steps, isWanted, done, longestNs)
+  })
+}
+
 /** All steps at once, for work that is short. */
 export function lastOf<T>(steps: Iterator<void, T>): T {
   for (;;) {

@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { lastOf } from '../base/run-in-slices.ts'
 import { answerLine, isBlankLine, longestLineBytes, readLine, type LineCall } from './job-line.ts'
 
 const mostCallBytes = 8 * 1024 * 1024
 
 /** To the end, without pauses. */
-function readAtOnce(line: Buffer): LineCall | string {
-  const steps = readLine(line, '/v2/models/m/infer', 'm', mostCallBytes)
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done === true) return value
-  }
-}
+const readAtOnce = (line: Buffer): LineCall | string => lastOf(readLine(line, '/v2/models/m/infer', 'm', mostCallBytes))
 
 const read = (text: string): LineCall | string => readAtOnce(Buffer.from(text))
 

@@ -2,7 +2,7 @@
 // lines as done after that. A line that was given out and not marked is given out again after a restart.
 
 import type { Clock } from '../base/clock.ts'
-import { runInSlices } from '../base/run-in-slices.ts'
+import { inSlices } from '../base/run-in-slices.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { JobInput, JobItem, JobOutput, JobPosition } from './job-channel.ts'
 import { answerLine, errorOf, readLine, type LineAnswer, type LineCall } from './job-line.ts'
@@ -245,10 +245,7 @@ function readInSlices(
   { clock, inferTarget, onlyModel, mostCallBytes }: RunParts,
   line: Buffer,
 ): Promise<LineCall | string> {
-  return new Promise((resolve) => {
-    const steps = readLine(line, inferTarget, onlyModel, mostCallBytes)
-    runInSlices(clock, steps, () => true, (error, call) => resolve(call ?? messageOf(error))) // prettier-ignore
-  })
+  return inSlices(clock, readLine(line, inferTarget, onlyModel, mostCallBytes)).catch(messageOf)
 }
 
 const refusal = (status: number, message: string): LineAnswer => ({ status, body: Buffer.from(JSON.stringify({ error: message })) }) // prettier-ignore

@@ -5,8 +5,9 @@ import { readFile } from 'node:fs/promises'
 import type { Caller } from '../access/caller.ts'
 import { requireRight } from '../access/require-right.ts'
 import type { Clock } from '../base/clock.ts'
-import { runInSlices } from '../base/run-in-slices.ts'
+import { inSlices } from '../base/run-in-slices.ts'
 import { ServerError } from '../base/server-error.ts'
+import { Turnstile } from '../base/turnstile.ts'
 import type { BatchFile, BatchFiles, BatchRecord } from './batch-files.ts'
 import type { JobControl } from './job-control.ts'
 import { isBlankLine, readLine } from './job-line.ts'
@@ -39,7 +40,7 @@ const outputPrefix = 'file-output-'
 
 export class OpenAiBatches {
   readonly #parts: BatchParts
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #checks = new Turnstile(1)
   #waitingCount = 0
 
   constructor(parts: BatchParts) {
@@ -76,9 +77,7 @@ export class OpenAiBatches {
   async create(caller: Caller, plan: BatchPlan): Promise<BatchView> {
     if (this.#waitingCount >= mostWaitingBatches) throw ServerError.withoutStack('UNAVAILABLE', `${mostWaitingBatches} batches wait to be checked: try again later`) // prettier-ignore
     this.#waitingCount++
-    const created = this.#last.then(() => this.#create(caller, plan))
-    this.#last = created.catch(() => undefined)
-    return created.finally(() => this.#waitingCount--)
+    return this.#checks.pass(() => this.#create(caller, plan)).finally(() => this.#waitingCount--)
   }
 
   async #create(caller: Caller, plan: BatchPlan): Promise<BatchView> {
@@ -105,13 +104,7 @@ export class OpenAiBatches {
   /** A file may have megabytes: others are served while its lines are looked at. */
   #checked(lines: Buffer, endpoint: string, caller: Caller): Promise<{ model: string; total: number }> {
     const { clock, mostCallBytes } = this.#parts
-    return new Promise((resolve, reject) => {
-      const steps = requireCalls(lines, endpoint, caller, mostCallBytes)
-      runInSlices(clock, steps, isAlwaysWanted, (error, checked) => {
-        if (checked === null) reject(ServerError.from(error))
-        else resolve(checked)
-      })
-    })
+    return inSlices(clock, requireCalls(lines, endpoint, caller, mostCallBytes))
   }
 
   list(caller: Caller): BatchView[] {
@@ -137,8 +130,6 @@ export class OpenAiBatches {
 
 const refusal = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 const ownerOf = ({ tenant, principal }: Caller): string => `${tenant}/${principal}`
-
-const isAlwaysWanted = (): boolean => true
 
 /** Every line is checked before the first one runs. The model of the first line says how many lines run at a time. */
 function* requireCalls(

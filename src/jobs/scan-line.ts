@@ -1,7 +1,7 @@
 // A look at a long line without JSON.parse, which would hold the event loop for as long as the line is long: how it is nested, and the texts
 // of some of its members. What is wrong with the rest is found by whoever reads the line, in a thread.
 
-import { deepestJson } from '../base/json-form.ts'
+import { deepestJson, tooDeepJson, tooManyContainers } from '../base/json-form.ts'
 
 const [quote, backslash, colon, comma] = [0x22, 0x5c, 0x3a, 0x2c]
 const [listStart, listEnd, objectStart, objectEnd] = [0x5b, 0x5d, 0x7b, 0x7d]
@@ -40,8 +40,8 @@ export function* scanLine(
     } else if (byte === quote) textStart = i
     else if (byte === listStart || byte === objectStart) {
       if (depth === 0 && byte === listStart) return 'it must be a JSON object'
-      if (++count > mostContainers) return `it has more than ${mostContainers} lists and objects, which is the most`
-      if (++depth > deepestJson) return `it has lists or objects inside each other deeper than ${deepestJson} levels, which is the most` // prettier-ignore
+      if (++count > mostContainers) return tooManyContainers(mostContainers)
+      if (++depth > deepestJson) return tooDeepJson
     } else if (byte === listEnd || byte === objectEnd) depth--
     else if (depth === 1 && byte === colon) {
       isValue = true

@@ -2,8 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
-import { runInSlices } from '../base/run-in-slices.ts'
-import { ServerError } from '../base/server-error.ts'
+import { inSlices } from '../base/run-in-slices.ts'
 import type { ModelFiles } from './backend.ts'
 import type { InferenceRequest } from './inference-request.ts'
 import type { Parameters } from './parameters.ts'
@@ -67,14 +66,7 @@ export function cacheKeyInSlices(clock: Clock, prefix: string, request: Inferenc
   let bytes = 0
   for (const input of request.inputs) bytes += input.bytes.byteLength
   if (bytes <= mostHashedAtOnce) return cacheKey(prefix, request)
-  return new Promise((resolve, reject) =>
-    runInSlices(
-      clock,
-      hashInSteps(prefix, request),
-      () => !request.isCancelled,
-      (error, key) => (key === null ? reject(ServerError.from(error)) : resolve(key)),
-    ),
-  )
+  return inSlices(clock, hashInSteps(prefix, request), () => !request.isCancelled)
 }
 
 function* hashInSteps(prefix: string, request: InferenceRequest): Generator<void, string> {

@@ -5,6 +5,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { Patience } from '../../base/patience.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { activeGroups, withInstanceCount } from '../../config/scale-limits.ts'
@@ -19,7 +20,6 @@ import type { ChangeRecorder } from './change-recorder.ts'
 import { ChangeQueue } from './change-queue.ts'
 import { EnsembleUpkeep, type Unloading } from '../ensembles/ensemble-upkeep.ts'
 import type { LoadOptions } from '../serving/load-options.ts'
-import { LoadGate } from './load-gate.ts'
 import type { LoadOverride } from './load-override.ts'
 import type { ModelSource } from './model-source.ts'
 import { LoadProgress } from './load-progress.ts'
@@ -78,7 +78,7 @@ export class ModelLifecycle {
   readonly #residency: ModelResidency
   readonly #switch: VersionSwitch
   readonly #sleep: ModelSleep
-  readonly #gate: LoadGate
+  readonly #gate: Turnstile
   readonly #changes = new ChangeQueue()
   readonly #copies = new Set<ServedVersion>()
   /** Ends when requests in flight are not waited for any longer. */
@@ -91,7 +91,7 @@ export class ModelLifecycle {
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('model-lifecycle.ts')
     this.progress = new LoadProgress(this.#clock, this.#log)
-    this.#gate = new LoadGate(settings.modelLoadThreadCount)
+    this.#gate = new Turnstile(Math.max(1, settings.modelLoadThreadCount))
     this.#directory = new ModelDirectory(settings.hasModelNamespacing ?? false)
     this.#models = this.#directory.byKey
     this.#ensembles = new EnsembleUpkeep({
@@ -408,7 +408,7 @@ export class ModelLifecycle {
     const needs = load.length === 0 ? new Map<number, number>() : this.#residency.estimate(polled, load)
     const release = await this.#residency.reserve(model.key, needs)
     try {
-      const next = await this.#gate.run(() => this.#switch.bringUp(model, plan))
+      const next = await this.#gate.pass(() => this.#switch.bringUp(model, plan))
       this.#residency.adopt(model, residency)
       const { config = null, upload = null, origin } = options
       // A model that was woken keeps the configuration that it had before it slept.

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { Caller } from '../../access/caller.ts'
-import { runInSlices, shortSliceNs } from '../../base/run-in-slices.ts'
+import { inSlices, shortSliceNs } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
@@ -192,18 +192,7 @@ class UploadExchange extends HttpExchange {
   }
 
   #inSlices<T>(steps: Generator<void, T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      runInSlices(
-        this.parts.clock,
-        steps,
-        () => this.#isWanted,
-        (error, value) => {
-          if (error === null) resolve(value as T)
-          else reject(error)
-        },
-        shortSliceNs,
-      )
-    })
+    return inSlices(this.parts.clock, steps, () => this.#isWanted, shortSliceNs)
   }
 
   protected override refused(error: ServerError): void {
