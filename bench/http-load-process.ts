@@ -4,11 +4,16 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import type { LoadOrder, LoadReport, LoadResult } from './http-load.ts'
-import { onCore } from './pinning.ts'
+import { behindOthers, onCore } from './pinning.ts'
 import { cpuSecondsOf } from './process-usage.ts'
 
-/** `statuses`: one of these every answer must have; left out: 200. */
-export type LoadTarget = { readonly pid: number; readonly port: number; readonly statuses?: readonly number[] }
+/** `statuses`: one of these every answer must have; left out: 200. `yields`: the load gives its core up to a load beside it that is measured. */
+export type LoadTarget = {
+  readonly pid: number
+  readonly port: number
+  readonly statuses?: readonly number[]
+  readonly yields?: boolean
+}
 export type LoadMeasurement = LoadResult & { readonly cpuUsPerRequest: number; readonly requestsPerSecond: number }
 
 export class HttpLoad implements AsyncDisposable {
@@ -26,7 +31,7 @@ export class HttpLoad implements AsyncDisposable {
 
   static async open(target: LoadTarget, connections: number, ...requests: readonly Buffer[]): Promise<HttpLoad> {
     const script = path.join(import.meta.dirname, 'http-load.ts')
-    const [command, ...rest] = [...onCore(1), process.execPath, script]
+    const [command, ...rest] = [...onCore(1), ...(target.yields === true ? behindOthers : []), process.execPath, script]
     const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'ignore', 'ipc'], serialization: 'advanced' })
     const load = new HttpLoad(child, target)
     await load.#order({ kind: 'open', port: target.port, statuses: target.statuses ?? [200], connections, requests })

@@ -8,6 +8,11 @@ const canPin = coreCount >= 2 && spawnSync('taskset', ['-c', '1', 'true']).statu
 /** What to put before a command to keep it on one core; nothing where that cannot be done. */
 export const onCore = (core: number): readonly string[] => (canPin ? ['taskset', '-c', String(core)] : [])
 
+const canYield = spawnSync('chrt', ['-b', '0', 'true']).status === 0
+
+/** What to put before a command that is to give its core up as soon as another process wants it; nothing where that cannot be done. */
+export const behindOthers: readonly string[] = canYield ? ['nice', '-n', '19', 'chrt', '-b', '0'] : []
+
 /** Keeps this process, and what it starts without a core of its own, on one core; null: on any. */
 export const keepOnCore = (core: number | null): void => keepOn(core === null ? `0-${coreCount - 1}` : String(core))
 

@@ -28,6 +28,7 @@ const variables = `## Other environment variables
 | \`CUDA_VISIBLE_DEVICES\` | Which GPUs models may use; empty for none |
 | \`TRITON_SERVER_CPU_ONLY\` | Set to anything: no metrics of GPUs |
 | \`TRITON_SERVER_ESCAPE_LOG_MESSAGES\` | \`0\` leaves line breaks and control characters in log lines as they are |
+| \`TRITONSERVER_DELAY_SCHEDULER\`, \`TRITONSERVER_BACKLOG_DELAY_SCHEDULER\` | For tests, as in Triton: a model with a batcher begins when so many requests wait; the second counts those of sequences that have no slot yet |
 | \`TRITONCACHE_REDIS_USERNAME\`, \`TRITONCACHE_REDIS_PASSWORD\` | Credentials of the [cache in Redis](../guide/response-cache.md#in-redis-for-several-servers) |
 | \`TRITON_CLOUD_CREDENTIAL_PATH\`, \`AWS_…\`, \`GOOGLE_…\`, \`AZURE_…\` | Credentials of [cloud storage](../guide/cloud-storage.md#credentials) |
 | \`GALATEA_URL\` | The server that \`galatea rollout\` asks; \`http://localhost:8000\` without it |

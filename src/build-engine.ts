@@ -8,6 +8,7 @@ import { openGpus } from './open-gpus.ts'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import type { CoresOf } from './config/host-policy.ts'
+import { removeLeftFolders } from './base/own-folder.ts'
 import { switchTelemetryOff } from './base/telemetry-off.ts'
 import { createBackendRegistry, type BackendEntry } from './backend-registry.ts'
 import { createModelServices } from './engine-services.ts'
@@ -24,7 +25,6 @@ import { ContentIndex } from './repository/content-index.ts'
 import { LocalStore } from './repository/local-store.ts'
 import { MappedFolders, mappedRoot } from './repository/mapped-folders.ts'
 import { ModelRepository } from './repository/model-repository.ts'
-import { removeStaleUploads } from './repository/stale-uploads.ts'
 import type { RepositoryStore } from './repository/repository-store.ts'
 import { RegistryReader } from './repository/registry-reader.ts'
 import { RateLimiter } from './scheduling/rate-limiter.ts'
@@ -68,7 +68,7 @@ export async function buildEngine(
   closing: ClosingStack,
 ): Promise<BuiltEngine> {
   const { log, customMetrics = new CustomMetricRegistry() } = dependencies
-  void removeStaleUploads(log.from('stale-uploads.ts'), tmpdir())
+  void removeLeftFolders(log.from('own-folder.ts'), tmpdir())
   switchTelemetryOff(process.env)
   // The Engine closes these after its models. While there is no Engine yet, a failure closes these.
   const resources = closing.place()

@@ -136,7 +136,7 @@ function createPort(
 ): HttpPort {
   const options = { ...sharedHttp, address, port, reusePort: false }
   validateHttpOptions(options)
-  const maxThreads = Math.min(threadCount, availableParallelism())
+  const maxThreads = Math.min(Math.max(1, threadCount), availableParallelism())
   const offload = new JsonOffload(dependencies, { ...defaultJsonOffloadSettings, maxThreads })
   const { admission, parts } = httpParts(dependencies, options, offload)
   const { refusals } = dependencies.engine

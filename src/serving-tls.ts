@@ -1,9 +1,9 @@
 // TensorFlow Serving's file for TLS has the key and the certificates in itself. The gRPC port reads files, so they are written
 // into a folder that only this user can read, and removed at the end.
 
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { newOwnFolder } from './base/own-folder.ts'
 import { messageOf, ServerError } from './base/server-error.ts'
 import type { GrpcOptions } from './ports/grpc/grpc-options.ts'
 import { servingMessage } from './protocol/tfserving/serving-messages.ts'
@@ -25,7 +25,7 @@ export async function openServingTls(file: string): Promise<ServingTls> {
     if (!pem?.includes('-----BEGIN ')) throw new ServerError('INVALID_ARG', `'${file}' has no PEM text in ${name}`)
   }
   if (isMutual && root === '') throw new ServerError('INVALID_ARG', `'${file}' has client_verify and no custom_ca`)
-  const folder = await mkdtemp(join(tmpdir(), 'galatea-tls-'))
+  const folder = await newOwnFolder('tls')
   const close = (): Promise<void> => rm(folder, { recursive: true, force: true })
   const write = async (name: string, pem: string): Promise<string> => {
     if (pem === '') return ''

@@ -35,7 +35,7 @@ export async function openTorchserve(
 }> {
   const { jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs } = options
   const defaults = { workers: options.defaultWorkers, jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs }
-  const archives = new TorchArchives(options, defaults, options.installsRequirements ? python : '')
+  const archives = new TorchArchives({ ...options, defaults, python: options.installsRequirements ? python : '' })
   const models = new TorchserveModels({ ...dependencies, folders: dependencies.mapped as MappedFolders, archives })
   // `all` stands for every archive of the store.
   const isAll = options.models.some(({ url }) => url === 'all')
@@ -49,12 +49,12 @@ export async function openTorchserve(
   return {
     routes: {
       inference: (pieces) => inferenceRoutes({ ...pieces, ...own }),
-      management: (pieces) => managementRoutes({ ...pieces, ...own }, options),
+      management: (pieces) => managementRoutes({ ...pieces, ...own }, options.allowsModelApi),
       metrics: (pieces) => torchserveMetricsRoutes({ ...pieces, ...own }),
     },
     grpc: {
       inference: () => torchserveInferenceGrpc(called),
-      management: () => torchserveManagementGrpc(called, options),
+      management: () => torchserveManagementGrpc(called, options.allowsModelApi),
     },
     close: async () => {
       host.close()

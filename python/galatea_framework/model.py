@@ -13,6 +13,17 @@ from .description import Undescribed, complete
 from .source import InputError, ModelError, ModelSource
 
 
+def sequence_tensors(config):
+    """What the sequence batcher adds to the tensors of the model: names of controls and of states, types of new states."""
+    sequence = config.get("sequence_batching") or {}
+    states = sequence.get("state") or []
+    return (
+        [control["name"] for control in sequence.get("control_input") or []],
+        [state["input_name"] for state in states],
+        {state["output_name"]: state["data_type"] for state in states},
+    )
+
+
 class FrameworkModel:
     """Base of a backend's TritonPythonModel. A backend gives the five names and `load` and `run`; `describe` if it can."""
 
@@ -91,9 +102,11 @@ class FrameworkModel:
         kind = args["model_instance_kind"]
         self.source = ModelSource(pb_utils.get_model_dir(), config, self.file_names, kind, args["model_instance_device_id"])
         self.logger = pb_utils.Logger
-        self.input_names = [tensor["name"] for tensor in config["input"]]
-        self.output_names = [tensor["name"] for tensor in config["output"]]
+        controls, states_in, states_out = sequence_tensors(config)
+        self.input_names = [tensor["name"] for tensor in config["input"]] + controls + states_in
         self.output_types = {tensor["name"]: tensor["data_type"] for tensor in config["output"]}
+        self.output_types.update(states_out)
+        self.output_names = list(self.output_types)
         # Scalar inputs of the model, which have one dimension in the protocol; `load` names them.
         self.scalar_inputs = ()
         # The outputs that the requests of this run ask for: `run` may leave out the others.

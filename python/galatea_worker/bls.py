@@ -70,21 +70,25 @@ class Call:
 
 
 class ResponseIterator:
-    """Responses of a decoupled call. A second iteration starts over with those already seen."""
+    """Responses of a decoupled call. A loop goes on where the last one was left; after the end it starts over."""
 
     def __init__(self, call):
         self._call = call
         self._seen = []
         self._index = 0
+        self._has_ended = False
 
     def __iter__(self):
-        self._index = 0
+        if self._has_ended:
+            self._index = 0
+            self._has_ended = False
         return self
 
     def __next__(self):
         if self._index == len(self._seen):
             response = self._call.next()
             if response is None:
+                self._has_ended = True
                 raise StopIteration
             self._seen.append(response)
         self._index += 1

@@ -14,8 +14,9 @@ class Context:
         self.input_names = []
         self.output_names = []
         self.output_index = {}
-        # An output that the configuration does not name is an error; in Triton it is left out.
-        self.refuses_unknown = False
+        # As Triton: outputs that the configuration does not name are left out, parameters of answers are no floats,
+        # and a metric ends with its family. Without it such an output is an error, and the rest works.
+        self.follows_triton = False
         self.cancelled = set()
         self.calls = {}
         # Of the requests of a decoupled model that are open, by handle.

@@ -1,11 +1,11 @@
 """Custom metrics: families and series that live in the server."""
 import enum
+import weakref
 
 from . import frames
 from .calls import ask, tell_metric
 from .context import context
 from .errors import TritonModelException
-
 
 
 class MetricKind(enum.IntEnum):
@@ -29,7 +29,9 @@ class Metric:
     """One series of a family. It disappears from the server's metrics when this object does."""
 
     def __init__(self, family, labels, buckets):
-        self._family = family
+        # Triton removes the series of a family together with the family's object: models must keep both.
+        self._family = None if context.follows_triton else family
+        self._has_ended = False
         self._kind = family._kind
         self._id = 0
         labels = {} if labels is None else labels
@@ -55,6 +57,7 @@ class Metric:
             _fail("Error when creating Metric", error)
 
     def increment(self, value):
+        self._check_family()
         if self._kind == COUNTER and value < 0:
             _fail(
                 "Failed to increment metric value",
@@ -65,6 +68,7 @@ class Metric:
         tell_metric(self._id, _INCREMENT, float(value))
 
     def set(self, value):
+        self._check_family()
         if self._kind != GAUGE:
             _fail(
                 "Failed to set metric value",
@@ -73,6 +77,7 @@ class Metric:
         tell_metric(self._id, _SET, float(value))
 
     def observe(self, value):
+        self._check_family()
         if self._kind != HISTOGRAM:
             _fail(
                 "Failed to observe metric value",
@@ -81,11 +86,23 @@ class Metric:
         tell_metric(self._id, _OBSERVE, float(value))
 
     def value(self):
+        self._check_family()
         if self._kind == HISTOGRAM:
             _fail("Failed to get metric value", "TRITONSERVER_METRIC_KIND_HISTOGRAM does not support Value")
         return float(ask("metricValue", {"metric": self._id}))
 
+    def _check_family(self):
+        if self._has_ended:
+            raise TritonModelException(
+                "Invalid metric operation as the corresponding 'MetricFamily' has been deleted."
+            )
+
     def __del__(self):
+        if not self._has_ended:
+            self._end()
+
+    def _end(self):
+        self._has_ended = True
         if self._id and context.channel is not None:
             context.channel.send_if_free(
                 frames.simple_frame(frames.METRIC, self._id, frames.METRIC_OPERATION.pack(_REMOVE, 0.0))
@@ -105,10 +122,18 @@ class MetricFamily:
                 % (kind,)
             )
         self._kind = int(kind)
+        self._metrics = weakref.WeakSet()
         try:
             ask("createFamily", {"name": name, "description": description, "kind": _KINDS[self._kind]})
         except TritonModelException as error:
             _fail("Error when creating MetricFamily", error)
 
     def Metric(self, labels=None, buckets=None):
-        return Metric(self, labels, buckets)
+        metric = Metric(self, labels, buckets)
+        self._metrics.add(metric)
+        return metric
+
+    def __del__(self):
+        # Without Triton's rule no metric is left here: each holds its family.
+        for metric in getattr(self, "_metrics", ()):
+            metric._end()

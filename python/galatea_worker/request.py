@@ -91,6 +91,7 @@ class InferenceRequest:
             or not all(isinstance(name, str) for name in requested_output_names)
             or not isinstance(model_name, str)
             or not isinstance(request_id, str)
+            or correlation_id is None
             or not is_integer(model_version, -(2**63), 2**63 - 1)
             or not is_integer(flags, 0, 2**32 - 1)
             or not is_integer(timeout, 0, 2**64 - 1)

@@ -9,6 +9,11 @@ from .tensor import Tensor
 COMPLETE_FINAL = 1
 
 
+# Types that a parameter of an answer may have, and their names.
+_TRITON_PARAMETERS = ((bool, int, str), "bool/int/str")
+_PARAMETERS = ((bool, int, str, float), "bool/int/str/float")
+
+
 def check_parameters(parameters, allowed, names):
     if parameters is None:
         return None
@@ -50,9 +55,8 @@ class InferenceResponse:
                 )
         self._output_tensors = output_tensors
         self._error = error
-        self._parameters = (
-            None if parameters is None else check_parameters(parameters, (bool, int, str, float), "bool/int/str/float")
-        )
+        allowed = _TRITON_PARAMETERS if context.follows_triton else _PARAMETERS
+        self._parameters = None if parameters is None else check_parameters(parameters, *allowed)
 
     def output_tensors(self):
         return list(self._output_tensors)
@@ -128,7 +132,7 @@ class InferenceResponseSender:
         writer = FrameWriter(frames.RESPONSE, 0, context.outputs, context.inline_limit)
         try:
             write_response(
-                writer, self._handle, response, self._requested, context.output_index, is_final, context.refuses_unknown, self._places
+                writer, self._handle, response, self._requested, context.output_index, is_final, not context.follows_triton, self._places
             )
         except BaseException:
             writer.discard()

@@ -128,7 +128,7 @@ class Runner:
         context.is_decoupled = settings["decoupled"]
         context.input_names = settings["inputs"]
         context.output_names = settings["outputs"]
-        context.refuses_unknown = settings["refusesUnknownOutputs"]
+        context.follows_triton = settings["followsTriton"]
         context.output_index = {name: index for index, name in enumerate(settings["outputs"])}
         if settings["maxMemoryBytes"]:
             _limit_memory(settings["maxMemoryBytes"])
@@ -294,7 +294,7 @@ class Runner:
                         continue
                     sender._is_closed = True
                 write_response(
-                    writer, request._handle, response, request._requested, context.output_index, True, context.refuses_unknown, request._places
+                    writer, request._handle, response, request._requested, context.output_index, True, not context.follows_triton, request._places
                 )
                 count += 1
         except BaseException:

@@ -1,6 +1,7 @@
 """What a response takes, and what it says about anything else."""
 import unittest
 
+from galatea_worker.context import context
 from galatea_worker.errors import TritonModelException
 from galatea_worker.response import InferenceResponse
 
@@ -14,6 +15,17 @@ class ParametersTest(unittest.TestCase):
                 str(caught.exception), "Expect integers of parameters to have 64 bits, found more in 'big'"
             )
         InferenceResponse([], parameters={"a": 2**63 - 1, "b": -(2**63), "c": True, "d": 1e300})
+
+    def test_with_the_rules_of_triton_a_float_is_no_parameter(self):
+        context.follows_triton = True
+        self.addCleanup(setattr, context, "follows_triton", False)
+        with self.assertRaises(TritonModelException) as caught:
+            InferenceResponse([], parameters={"a": 0.5})
+        self.assertEqual(
+            str(caught.exception),
+            "Expect parameters values to have type bool/int/str, found type <class 'float'>",
+        )
+        InferenceResponse([], parameters={"a": 1, "b": "x", "c": True})
 
     def test_parameters_that_are_no_dict_are_named(self):
         for parameters in ([], "x", 5):

@@ -1,3 +1,4 @@
+import { ownText } from '../base/own-text.ts'
 import { actions, type Action } from './action.ts'
 import { NamePattern } from './name-pattern.ts'
 
@@ -62,8 +63,7 @@ export class Rights {
     })
     if (model.length > longestKnownModel) return bits
     if (this.#byModel.size >= mostKnownModels) this.#byModel.clear()
-    // A slice of a string keeps the whole string in memory, here the head of a request.
-    this.#byModel.set(Buffer.from(model).toString(), bits)
+    this.#byModel.set(ownText(model), bits)
     return bits
   }
 

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { getPriority } from 'node:os'
 import { test } from 'node:test'
-import { lowerThreads, shortenMainSlice } from './lower-threads.ts'
+import { lowerThreads } from './lower-threads.ts'
 
 const threadsNamed = (name: string): number[] =>
   readdirSync('/proc/self/task')
@@ -11,13 +11,14 @@ const threadsNamed = (name: string): number[] =>
     .map(Number)
 
 /** Of the shape `se.slice : 100000`, where the kernel tells it. */
-const sliceOf = (thread: number): number => {
+const scheduled = (thread: number, what: string): number => {
   const text = readFileSync(`/proc/self/task/${thread}/sched`, 'latin1')
-  return Number(/^se\.slice\s*:\s*(\d+)/m.exec(text)?.[1])
+  return Number(new RegExp(`^${what}\\s*:\\s*(\\d+)`, 'm').exec(text)?.[1])
 }
+const sliceOf = (thread: number): number => scheduled(thread, 'se\\.slice')
 
 test(
-  'threads of one name yield, with a short slice where the kernel has slices, and no other thread does',
+  'threads of one name yield as SCHED_BATCH, with a long slice where the kernel has slices, and no other thread does',
   {
     skip: process.platform !== 'linux',
   },
@@ -27,20 +28,15 @@ test(
     assert.ok(pool.length > 0)
     const own = getPriority(process.pid)
     const ownSlice = sliceOf(process.pid)
+    const ownPolicy = scheduled(process.pid, 'policy')
     await lowerThreads('libuv-worker', 10)
     for (const thread of pool) {
       assert.equal(getPriority(thread), Math.min(19, own + 10))
-      if (ownSlice > 0) assert.equal(sliceOf(thread), 100_000)
+      if (ownPolicy >= 0) assert.equal(scheduled(thread, 'policy'), 3)
+      if (ownSlice > 0) assert.equal(sliceOf(thread), 100_000_000)
     }
     assert.equal(getPriority(process.pid), own)
     assert.deepEqual(sliceOf(process.pid), ownSlice)
+    assert.deepEqual(scheduled(process.pid, 'policy'), ownPolicy)
   },
 )
-
-test('the main thread gets a short slice and keeps its share of a core', { skip: process.platform !== 'linux' }, () => {
-  const own = getPriority(process.pid)
-  const ownSlice = sliceOf(process.pid)
-  shortenMainSlice()
-  assert.equal(getPriority(process.pid), own)
-  if (ownSlice > 0) assert.equal(sliceOf(process.pid), 100_000)
-})

@@ -9,6 +9,7 @@ import { messageOf } from '../base/server-error.ts'
 import { isCloudPath, withoutSecrets } from '../repository/cloud/cloud-location.ts'
 import { openCloudStore } from '../repository/cloud/open-cloud-store.ts'
 import { modelFolders } from '../repository/model-repository.ts'
+import { askedOf } from './asked-of.ts'
 import type { CommandIo } from './command-io.ts'
 
 const usage = `Usage: galatea fetch REPOSITORY FOLDER [--model NAME]…
@@ -26,15 +27,8 @@ Exit status: 0, or 1 when a model could not be copied: models that were copied b
 type Wish = { readonly from: string; readonly to: string; readonly models: readonly string[] }
 
 export async function runFetch(args: string[], io: CommandIo): Promise<number> {
-  if (args.includes('--help') || args.includes('-h')) {
-    io.stdout(usage)
-    return 0
-  }
-  const wish = readWish(args)
-  if (typeof wish === 'string') {
-    io.stderr(`galatea fetch: ${wish}\nRun 'galatea fetch --help' for its options.\n`)
-    return 2
-  }
+  const wish = askedOf('fetch', usage, args, io, readWish)
+  if (typeof wish === 'number') return wish
   // Downloads go to a cache beside the folder, so that a model moves into its place without another copy of its bytes.
   await mkdir(wish.to, { recursive: true })
   const cache = isCloudPath(wish.from) ? await mkdtemp(path.join(wish.to, '.fetch-')) : await mkdtemp(path.join(tmpdir(), 'galatea-fetch-')) // prettier-ignore

@@ -2,6 +2,7 @@
 
 import { messageOf } from '../base/server-error.ts'
 import { startHint } from '../base/start-hint.ts'
+import { askedOf } from './asked-of.ts'
 import type { CommandIo } from './command-io.ts'
 
 const usage = `Usage: galatea health [--live] [--url http://127.0.0.1:8000] [--timeout 5]
@@ -19,15 +20,8 @@ Exit status: 0 for yes, 1 for no, 2 for a mistake on the command line.
 type Question = { readonly isLive: boolean; readonly url: string; readonly timeoutSecs: number }
 
 export async function runHealth(args: string[], io: CommandIo, environment = process.env): Promise<number> {
-  if (args.includes('--help') || args.includes('-h')) {
-    io.stdout(usage)
-    return 0
-  }
-  const question = readQuestion(args, environment)
-  if (typeof question === 'string') {
-    io.stderr(`galatea health: ${question}\nRun 'galatea health --help' for its options.\n`)
-    return 2
-  }
+  const question = askedOf('health', usage, args, io, (words) => readQuestion(words, environment))
+  if (typeof question === 'number') return question
   const { isLive, url, timeoutSecs } = question
   const state = isLive ? 'live' : 'ready'
   try {

@@ -1,11 +1,13 @@
 // `galatea import model.mar --model-repository models`: a TorchServe archive becomes a model of a repository, for good.
 
-import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { mostArchiveEntries, prepareTorchArchive } from '../repository/torchserve/torch-archive.ts'
 import { torchConfigText } from '../repository/torchserve/torch-config-text.ts'
+import { askedOf } from './asked-of.ts'
 import type { CommandIo } from './command-io.ts'
+import { inStaging } from './in-staging.ts'
 
 const usage = `Usage: galatea import <archive.mar…> --model-repository <folder> [options]
 
@@ -29,15 +31,8 @@ type ImportArguments = {
 
 /** Resolves with the exit code. */
 export async function runImport(args: string[], io: CommandIo): Promise<number> {
-  if (args.includes('--help') || args.includes('-h')) {
-    io.stdout(usage)
-    return 0
-  }
-  const read = readArguments(args)
-  if (typeof read === 'string') {
-    io.stderr(`galatea import: ${read}\nRun 'galatea import --help' for its options.\n`)
-    return 2
-  }
+  const read = askedOf('import', usage, args, io, readArguments)
+  if (typeof read === 'number') return read
   for (const archive of read.archives) {
     try {
       io.stdout(await importArchive(archive, read))
@@ -69,11 +64,9 @@ function readArguments(args: readonly string[]): ImportArguments | string {
   return { archives, repository, name, python: values.get('install-requirements') ?? '' }
 }
 
-async function importArchive(file: string, { repository, name: wanted, python }: ImportArguments): Promise<string> {
-  await mkdir(repository, { recursive: true })
-  // A server that polls the repository must not see half a model.
-  const staging = await mkdtemp(path.join(repository, '.import-'))
-  try {
+function importArchive(file: string, { repository, name: wanted, python }: ImportArguments): Promise<string> {
+  return inStaging(repository, '.import-', async (staging) => {
+    // The staging folder is for this user alone.
     const unpacked = path.join(staging, 'unpacked')
     await mkdir(unpacked)
     const settings = { limits, python, given: {}, defaults: {} }
@@ -88,14 +81,12 @@ async function importArchive(file: string, { repository, name: wanted, python }:
         `${folder} exists and has no config.pbtxt: choose another name with --name`,
       )
     }
-    const config = path.join(folder, 'config.pbtxt')
     await mkdir(folder, { recursive: true })
     await rename(unpacked, path.join(folder, String(number)))
     if (known === null || !known.includes('config.pbtxt')) {
-      await writeFile(config, `name: "${name}"\n${torchConfigText(archive, serving)}`)
+      const text = `name: "${name}"\n${torchConfigText(archive, serving)}`
+      await writeFile(path.join(folder, 'config.pbtxt'), text)
     }
     return `${file}: version ${archive.version} of model ${archive.name} is ${path.join(folder, String(number))}\n`
-  } finally {
-    await rm(staging, { recursive: true, force: true })
-  }
+  })
 }

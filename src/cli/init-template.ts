@@ -1,9 +1,10 @@
 // `galatea init --template sklearn`: a model that serves, to begin with.
 
-import { mkdir, mkdtemp, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { readdir, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { nearestWord } from '../base/nearest-word.ts'
 import { ServerError } from '../base/server-error.ts'
+import { inStaging } from './in-staging.ts'
 import {
   isTemplateName,
   modelTemplates,
@@ -53,7 +54,7 @@ export async function initTemplate(settings: TemplateSettings): Promise<string> 
       `the template '${template}' needs ${missing.names.join(' and ')}, which '${python}' does not have: run '${missing.command}', or name another Python with --python`,
     )
   }
-  const { written, said } = await inStaging(repository, async (staging) => {
+  const { written, said } = await inStaging(repository, '.init-', async (staging) => {
     const files = await growTree({ source, target: staging, placeholder: 'my_model', name })
     const printed = isTrained ? await runPython(python, ['train.py'], path.join(staging, name)) : ''
     for (const folder of folders) {
@@ -81,17 +82,4 @@ const missingLater = (python: string, packages: ModelTemplate['packages']): Retu
 async function refuseExisting(folder: string): Promise<void> {
   if ((await stat(folder).catch(() => null)) === null) return
   throw refusal(`'${folder}' is already there; choose another --name, or replace it with --force`)
-}
-
-/** A server that polls the repository must not see half a model, and a failure leaves nothing behind. */
-async function inStaging<T>(repository: string, make: (staging: string) => Promise<T>): Promise<T> {
-  const isNew = (await mkdir(repository, { recursive: true })) !== undefined
-  const staging = await mkdtemp(path.join(repository, '.init-'))
-  try {
-    return await make(staging)
-  } finally {
-    await rm(staging, { recursive: true, force: true })
-    // It goes only where it is empty, because nothing could be made.
-    if (isNew) await rmdir(repository).catch(() => undefined)
-  }
 }

@@ -16,8 +16,10 @@ const letterOf: Record<LogLevel, string> = { error: 'E', warning: 'W', info: 'I'
 
 export function encodeLogLine(entry: LogEntry, context: LineContext): string {
   if (context.format === 'json') return encodeJsonLine(entry, context)
-  const message = context.isEscaped ? JSON.stringify(entry.message) : entry.message
-  return `${linePrefix(entry.level, entry.source, context)}${message}${encodeFields(entry.fields)}\n`
+  const message = `${entry.message}${encodeFields(entry.fields)}`
+  // Tools that read Triton's logs expect one JSON string and nothing behind it.
+  const quoted = context.isEscaped ? JSON.stringify(message) : message
+  return `${linePrefix(entry.level, entry.source, context)}${quoted}\n`
 }
 
 /** `I0102 15:04:05.678901 1234 engine.ts:0] `, or `2026-01-02T15:04:05Z I 1234 engine.ts:0] `. */

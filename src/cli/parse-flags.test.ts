@@ -55,6 +55,53 @@ describe('the form of a flag', () => {
     )
   })
 
+  test('a number may have blanks around it, and nothing else', () => {
+    assert.equal(parseFlags(['--http-port= 9000 '], {}).number('http-port'), 9000)
+    for (const text of ['9000x', '90 00', '1.5', '0x50', ' ', '']) {
+      assert.match(refusal([`--http-port=${text}`]), /^Bad option: "--http-port"\.\nInvalid option value/)
+    }
+  })
+
+  test('a verbose level below 0 is 0', () => {
+    assert.equal(parseFlags(['--log-verbose=-1'], {}).number('log-verbose'), 0)
+  })
+
+  test('a setting has a name and a value', () => {
+    for (const flag of ['backend-config', 'cache-config', 'trace-config', 'host-policy', 'metrics-config']) {
+      assert.match(refusal([`--${flag}=owner,key=`]), /option format is '<name>,<setting>=<value>'/)
+    }
+  })
+
+  test("Triton's words may have capital letters where Triton takes them", () => {
+    for (const taken of [
+      'model-control-mode=Explicit',
+      'rate-limit=OFF',
+      'grpc-infer-response-compression-level=LOW',
+    ]) {
+      parseFlags([`--${taken}`], {})
+    }
+    assert.match(refusal(['--log-format=iso8601']), /expected default, ISO8601, json, got 'iso8601'/)
+  })
+
+  test('a flag without effect takes every number that Triton takes', () => {
+    for (const taken of [
+      'http-thread-count=0',
+      'grpc-infer-allocation-pool-size=-1',
+      'buffer-manager-thread-count=-1',
+    ]) {
+      parseFlags([`--${taken}`], {})
+    }
+  })
+
+  test('an empty gRPC address is refused: it would be every address', () => {
+    assert.match(refusal(['--grpc-address=']), /"--grpc-address".*expected ADDRESS, got ''/s)
+  })
+
+  test('two dashes end the flags, and nothing may follow them', () => {
+    assert.equal(parseFlags(['--id=x', '--'], {}).text('id'), 'x')
+    assert.match(refusal(['--', 'x']), /^Unexpected argument: --/)
+  })
+
   test('a flag that needs a value says so when there is none', () => {
     assert.equal(refusal(['--http-port']), "option '--http-port' requires an argument")
     assert.equal(refusal(['--http-port', '--id=x']), "option '--http-port' requires an argument")
@@ -88,7 +135,6 @@ describe('the form of a flag', () => {
   test('what is not a flag is refused', () => {
     assert.match(refusal(['models']), /^Unexpected argument: models \(.*--model-repository/)
     assert.match(refusal(['-p']), /^Unexpected argument: -p/)
-    assert.match(refusal(['--']), /^Unexpected argument: --/)
   })
 
   test('any list of words is parsed or refused with a FlagError', () => {
@@ -116,6 +162,13 @@ describe('an unknown flag', () => {
       () => parseFlags(['--model-repositroy=x'], {}),
       (error: unknown) => error instanceof UnknownFlagError && error.hint === "did you mean '--model-repository'?",
     )
+  })
+
+  test('that is the beginning of one flag stands for it, and of several is refused', () => {
+    assert.deepEqual(parseFlags(['--log-warn=false'], {}), parseFlags(['--log-warning=false'], {}))
+    assert.deepEqual(parseFlags(['--model-repo', 'a', '--model-repository=b'], {}), parseFlags(['--model-repository=a', '--model-repository=b'], {})) // prettier-ignore
+    assert.throws(() => parseFlags(['--log-f=x'], {}), UnknownFlagError)
+    assert.throws(() => parseFlags(['--=x'], {}), UnknownFlagError)
   })
 
   test('that resembles nothing is refused without a guess', () => {

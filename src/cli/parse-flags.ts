@@ -15,9 +15,11 @@ export function parseFlags(args: readonly string[], environment: Environment): F
   const onCommandLine = new Set<string>()
   for (let i = 0; i < args.length; i++) {
     const arg = args[i] ?? ''
+    // Two dashes end the flags, as in every program. Nothing may follow.
+    if (arg === '--' && i === args.length - 1) break
     if (!arg.startsWith('--') || arg === '--') throw unexpectedArgument(arg)
     const equals = arg.indexOf('=')
-    const name = equals < 0 ? arg.slice(2) : arg.slice(2, equals)
+    const name = fullName(equals < 0 ? arg.slice(2) : arg.slice(2, equals))
     const flag = flagsByName.get(name)
     if (flag === undefined) throw unknownFlag(name)
     let value = equals < 0 ? null : arg.slice(equals + 1)
@@ -35,6 +37,13 @@ export function parseFlags(args: readonly string[], environment: Environment): F
     onCommandLine.add(name)
   }
   return new Flags(given)
+}
+
+/** A beginning that one flag alone has stands for that flag, as in Triton: `--log-warn=false`. */
+function fullName(written: string): string {
+  if (flagsByName.has(written)) return written
+  const found = [...flagsByName.keys()].filter((name) => name.startsWith(written))
+  return found.length === 1 ? (found[0] as string) : written
 }
 
 // A bare boolean is true. It takes the next word only when that reads as a boolean or cannot be a flag, so that

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { flushCompileCache } from 'node:module'
 import { availableParallelism } from 'node:os'
 import { isatty } from 'node:tty'
-import { SystemClock } from '../base/clock.ts'
+import { SystemClock, type Clock } from '../base/clock.ts'
 import { hostAndPort } from '../base/host-and-port.ts'
 import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
 import type { EngineSettings, ServerOptions } from '../options/server-options.ts'
@@ -195,7 +195,9 @@ async function serve(
   keepCodeInQuietMoments()
   returnMemory()
   process.on('SIGHUP', () => server.reopenAuditLog())
+  const letGo = keepProcess(clock)
   await signals.received
+  letGo()
   const drainable = {
     drain: async (budgetMs: number): Promise<boolean> => {
       const isInTime = await server.drain(budgetMs)
@@ -205,6 +207,18 @@ async function serve(
   }
   return shutDown(log, drainable, options.process.exitTimeoutSecs)
 }
+
+/** A server without a port has nothing else that keeps its process: Node would end it. */
+function keepProcess(clock: Clock): () => void {
+  let cancel: () => void
+  const wait = (): void => {
+    cancel = clock.after(hourNs, wait)
+  }
+  wait()
+  return () => cancel()
+}
+
+const hourNs = 3_600_000_000_000
 
 const checkCommand = ({ engine }: ServerOptions): string =>
   ['galatea check', ...engine.modelRepositories.map(withoutSecrets)].join(' ')

@@ -13,8 +13,8 @@ describe('a text table', () => {
     )
   })
 
-  test('without rows is its header between two rules', () => {
-    assert.equal(textTable(['A'], []), '+---+\n| A |\n+---+\n')
+  test('without rows is its header and the rule at its end, as in Triton', () => {
+    assert.equal(textTable(['A'], []), '+---+\n| A |\n+---+\n+---+\n')
   })
 
   test('grows in height with a cell of several lines', () => {

@@ -12,7 +12,7 @@ export function textTable(header: readonly string[], rows: readonly (readonly st
     }
     if (index === 0) lines.push(rule)
   }
-  if (rows.length > 0) lines.push(rule)
+  lines.push(rule)
   return `${lines.join('\n')}\n`
 }
 

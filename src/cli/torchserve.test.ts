@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { test } from 'node:test'
+import { runImport } from './import-archive.ts'
 import { parseProperties, torchserveFlagsOf, withEnvironment } from './torchserve.ts'
 
 test('a properties file has comments, continued lines, and = or : between key and value', () => {
@@ -92,4 +96,18 @@ test('$$NAME$$ in a value is a variable, which must be there', () => {
   const properties = { model_store: '/a/$$WHERE$$/$$WHERE$$' }
   assert.deepEqual(ownFlags([], properties, { WHERE: 'b' }), ['--torchserve-model-store=/a/b/b'])
   assert.throws(() => withEnvironment(properties, {}), /^Error: Invalid Environment Variable WHERE$/)
+})
+
+test('an archive that cannot be imported leaves no repository behind that was not there', async () => {
+  const root = await mkdtemp(path.join(tmpdir(), 'galatea-import-'))
+  const told: string[] = []
+  const io = { stdout: (text: string) => told.push(text), stderr: (text: string) => told.push(text) }
+  try {
+    const repository = path.join(root, 'models')
+    assert.equal(await runImport([path.join(root, 'none.mar'), `--model-repository=${repository}`], io), 1)
+    assert.match(told.join(''), /^galatea import: .*none\.mar: /)
+    assert.deepEqual(await readdir(root), [])
+  } finally {
+    await rm(root, { recursive: true })
+  }
 })

@@ -71,6 +71,19 @@ test('data types and shapes must agree wherever a tensor is used', () => {
   )
 })
 
+test('steps see the inputs and outputs of the ensemble as its reshape says', () => {
+  const ensemble = ensembleOf([['I', [2, 1]]], [['O', [1, 2]]], [mapped])
+  assert.notEqual(check(ensemble, plain), null, 'without the reshape the shapes differ')
+  const reshaped = <T extends object>(tensor: T): T => ({ ...tensor, reshape: { shape: [2] } })
+  const both = { ...ensemble, input: ensemble.input.map(reshaped), output: ensemble.output.map(reshaped) }
+  assert.equal(check(both, plain), null)
+  const wrong = { ...both, input: both.input.map((tensor) => ({ ...tensor, reshape: { shape: [1, 2] } })) }
+  assert.equal(
+    check(wrong, plain),
+    'in ensemble e, ensemble tensor I: inconsistent shape: [1,2] is inferred from model e while [2] is inferred from model m',
+  )
+})
+
 test('a model that writes the batch dimension into its shape fits one that batches', () => {
   const batching = modelOf('b', [['X', [2]]], [['Y', [2]]], { maxBatchSize: 8 })
   const wide = modelOf('w', [['X', [-1, 2]]], [['Z', [-1, 2]]])

@@ -20,7 +20,10 @@ type SharedTensor = {
 /** The first thing that does not fit; null: all fits. */
 export function ensembleInconsistency(config: ModelConfig, models: ComposingConfigs): string | null {
   const tensors = new Map<string, SharedTensor>()
-  for (const tensor of [...config.input, ...config.output]) tensors.set(tensor.name, sharedTensor(config, tensor))
+  // Steps see a tensor of the ensemble itself as its `reshape` says; callers of a step's model see the dims of that model.
+  for (const tensor of [...config.input, ...config.output]) {
+    tensors.set(tensor.name, sharedTensor(config, { ...tensor, dims: tensor.reshape?.shape ?? tensor.dims }))
+  }
   for (const step of config.ensembleScheduling?.step ?? []) {
     const model = models(step)
     const problem =

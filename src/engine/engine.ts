@@ -529,6 +529,8 @@ export class Engine {
   async #pollNamed(names: readonly string[]): Promise<PolledModel[]> {
     const found: PolledModel[] = []
     const { repository } = this.#dependencies
+    // Without a name to load, too, a repository that is not there ends the start, as it does in the other modes.
+    await repository.names()
     for (const name of names) {
       let isFound = false
       for (const key of (await repository.keysOf?.(name)) ?? [name]) {

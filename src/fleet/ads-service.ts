@@ -14,6 +14,8 @@ import type { XdsResources } from './xds-resources.ts'
 
 /** Every Envoy has one stream. */
 const mostStreams = 1024
+/** An Envoy may refuse as often as it likes. */
+const refusalEveryNs = 1e9
 
 /** What Envoys of a zone are told; '' for those that named none. Asked for each Envoy: the same zone should give the same object. */
 export type ResourcesForZone = (zone: string) => XdsResources
@@ -41,6 +43,10 @@ export class AdsService implements GrpcFrontEnd {
   readonly #clock: Clock
   readonly #streams = new Map<PortCall, { readonly stream: AdsStream; readonly sinceMs: number }>()
   #resourcesFor: ResourcesForZone
+  readonly #kept = { bytes: 0 }
+  #toldNs = -Infinity
+  /** Refusals since the last line in the log. */
+  #untold = 0
 
   constructor({ log, clock }: { readonly log: Log; readonly clock: Clock }, resourcesFor: ResourcesForZone) {
     this.#log = log.from('ads-service.ts')
@@ -87,21 +93,35 @@ export class AdsService implements GrpcFrontEnd {
       send,
       resourcesFor: (zone) => this.#resourcesFor(zone),
       isBusy: () => call.backlogBytes > 0,
+      kept: this.#kept,
     })
     this.#streams.set(call, { stream, sinceMs: this.#clock.wallMs() })
     call.allowLargeMessages()
-    call.onClosed = () => void this.#streams.delete(call)
+    call.onClosed = () => {
+      this.#streams.delete(call)
+      stream.close()
+    }
     call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.OK, ''))
     call.onDrain = () => stream.publish(this.#resourcesFor(stream.zone))
     call.onMessage = (message) => {
       try {
         const request = decodeXds(`envoy.service.discovery.v3.${form}`, message)
         const problem = stream.take(request)
-        if (problem !== '') this.#log.error('an Envoy refused what it was told', { node: stream.node, reason: problem })
+        if (problem !== '') this.#tellRefusal(stream.node, problem)
       } catch (reason) {
         call.finish(GrpcStatus.of(ServerError.from(reason)))
       }
       call.messageDone(message)
     }
+  }
+  #tellRefusal(node: string, reason: string): void {
+    const nowNs = this.#clock.nowNs()
+    if (nowNs - this.#toldNs < refusalEveryNs) {
+      this.#untold++
+      return
+    }
+    this.#log.error('an Envoy refused what it was told', { node, reason, ...(this.#untold > 0 && { refusals_left_out: this.#untold }) }) // prettier-ignore
+    this.#toldNs = nowNs
+    this.#untold = 0
   }
 }

@@ -37,6 +37,7 @@ function streamOf(
   const stream = new AdsStream(isDelta, resources, {
     send: (value) => void sent.push(value),
     isBusy: () => busy.is,
+    kept: { bytes: 0 },
     resourcesFor: (zone) => resourcesOf(`of-${zone}`),
   })
   return { stream, sent, busy }

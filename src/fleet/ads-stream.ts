@@ -1,11 +1,15 @@
 // What one Envoy has subscribed to, what it was sent, and what is to be sent now.
 
+import { ownText } from '../base/own-text.ts'
 import type { MessageValue } from '../protobuf/message-codec.ts'
 import { ServerError } from '../base/server-error.ts'
 import { xdsTypes, type XdsResource, type XdsResources } from './xds-resources.ts'
 
 /** The most resources of one type that an Envoy may name. */
 const mostNames = 20_000
+/** The most characters of all names that one Envoy may have the control plane keep, and all Envoys together. */
+const mostNameBytes = 2 * 1024 * 1024
+const mostNameBytesTogether = 64 * 1024 * 1024
 
 type Line = {
   send(value: MessageValue): void
@@ -13,6 +17,8 @@ type Line = {
   isBusy(): boolean
   /** What an Envoy of this zone is told. */
   resourcesFor(zone: string): XdsResources
+  /** Of the names of all Envoys. */
+  readonly kept: { bytes: number }
 }
 
 type Subscription = {
@@ -31,6 +37,8 @@ export class AdsStream {
   readonly #subscriptions = new Map<string, Subscription>()
   #resources: XdsResources
   #nonce = 0
+  /** Bytes of the names that were told, about. */
+  #nameBytes = 0
   node = ''
   zone = ''
   problem = ''
@@ -45,8 +53,8 @@ export class AdsStream {
   take(request: MessageValue): string {
     const typeUrl = String(request['typeUrl'])
     const node = request['node'] as { id?: string; locality?: { zone?: string } } | undefined
-    if (node?.id !== undefined && node.id !== '') this.node = node.id.slice(0, 256)
-    const zone = (node?.locality?.zone ?? '').slice(0, 63)
+    if (node?.id !== undefined && node.id !== '') this.node = ownText(node.id.slice(0, 256))
+    const zone = ownText((node?.locality?.zone ?? '').slice(0, 63))
     if (zone !== '' && zone !== this.zone) {
       this.zone = zone
       this.#resources = this.#line.resourcesFor(zone)
@@ -54,7 +62,7 @@ export class AdsStream {
     if (!xdsTypes.includes(typeUrl)) return ''
     const error = request['errorDetail'] as { message?: string } | undefined
     if (error !== undefined) {
-      this.problem = (error.message ?? '').slice(0, 1000)
+      this.problem = ownText((error.message ?? '').slice(0, 1000))
       return this.problem
     }
     const subscription = this.#subscriptionOf(typeUrl, request)
@@ -85,6 +93,7 @@ export class AdsStream {
     const named = (request[this.#isDelta ? 'resourceNamesSubscribe' : 'resourceNames'] ?? []) as string[]
     const sent = new Map((request['initialResourceVersions'] as Map<string, string> | undefined) ?? [])
     if (sent.size > mostNames) throw tooMany(typeUrl)
+    for (const [name, version] of sent) this.#count(typeUrl, name.length + version.length)
     const isWildcard = named.length === 0 || named.includes('*')
     const subscription = { isWildcard, names: new Set<string>(), sent, nonce: '', isOwed: true }
     this.#subscriptions.set(typeUrl, subscription)
@@ -96,26 +105,49 @@ export class AdsStream {
     if (names.length > mostNames) throw tooMany(String(request['typeUrl']))
     const isSame = names.length === subscription.names.size && names.every((name) => subscription.names.has(name))
     if (isSame) return false
+    const typeUrl = String(request['typeUrl'])
+    for (const name of subscription.names) this.#count(typeUrl, -name.length)
     subscription.names.clear()
-    for (const name of names) subscription.names.add(name)
+    for (const name of names) this.#add(typeUrl, subscription, name)
     return true
   }
 
   #changeNames(subscription: Subscription, request: MessageValue): boolean {
+    const typeUrl = String(request['typeUrl'])
     const more = request['resourceNamesSubscribe'] as string[]
     for (const name of request['resourceNamesUnsubscribe'] as string[]) {
       if (name === '*') subscription.isWildcard = false
-      subscription.names.delete(name)
+      if (subscription.names.delete(name)) this.#count(typeUrl, -name.length)
       subscription.sent.delete(name)
     }
     for (const name of more) {
       if (name === '*') subscription.isWildcard = true
-      else subscription.names.add(name)
+      else this.#add(typeUrl, subscription, name)
       // Named again: Envoy wants it again.
       subscription.sent.delete(name)
     }
-    if (subscription.names.size > mostNames) throw tooMany(String(request['typeUrl']))
+    if (subscription.names.size > mostNames) throw tooMany(typeUrl)
     return more.length > 0
+  }
+
+  #add(typeUrl: string, { names }: Subscription, name: string): void {
+    if (names.has(name)) return
+    this.#count(typeUrl, name.length)
+    names.add(name)
+  }
+
+  #count(typeUrl: string, bytes: number): void {
+    const { kept } = this.#line
+    this.#nameBytes += bytes
+    kept.bytes += bytes
+    if (this.#nameBytes > mostNameBytes) throw new ServerError('INVALID_ARG', `the names of this Envoy, up to those of ${typeUrl}, have more than ${mostNameBytes} characters`) // prettier-ignore
+    if (kept.bytes > mostNameBytesTogether) throw new ServerError('UNAVAILABLE', `the names of all Envoys have more than ${mostNameBytesTogether} characters`) // prettier-ignore
+  }
+
+  /** The Envoy is gone. */
+  close(): void {
+    this.#line.kept.bytes -= this.#nameBytes
+    this.#nameBytes = 0
   }
 
   #send(typeUrl: string, subscription: Subscription): void {

@@ -17,6 +17,9 @@ import { decodeXds, encodeXds } from './xds-codec.ts'
 const mostRequests = 50_000
 /** So much of a body is kept until it names the model. */
 const mostHeadBytes = 64 * 1024
+/** Pieces of one body, which may be empty; and bytes of all bodies together. */
+const mostHeldPieces = 256
+const mostHeldBytes = 64 * 1024 * 1024
 
 const path = '/envoy.service.ext_proc.v3.ExternalProcessor/Process'
 const done = new GrpcStatus(statusCodes.OK, '')
@@ -31,6 +34,7 @@ type Body = { readonly body: Buffer; readonly endOfStream: boolean }
 
 export function pickerService(picker: EndpointPicker, clock: Clock): GrpcFrontEnd {
   const calls = new Set<PortCall>()
+  const held = { bytes: 0 }
   const begin = (call: PortCall): void => {
     if (calls.size >= mostRequests) {
       call.finish(full)
@@ -38,7 +42,7 @@ export function pickerService(picker: EndpointPicker, clock: Clock): GrpcFrontEn
     }
     calls.add(call)
     call.allowLargeMessages()
-    const request = new PickedRequest(call, picker, clock)
+    const request = new PickedRequest(call, picker, clock, held)
     call.onClosed = () => {
       calls.delete(call)
       request.close()
@@ -85,9 +89,13 @@ class PickedRequest {
   #isDuplex = false
   #hasPicked = false
   #held: Body[] = []
+  #heldBytes = 0
+  /** Of all requests. */
+  readonly #allHeld: { bytes: number }
   #underWay: PickedCall | null = null
 
-  constructor(call: PortCall, picker: EndpointPicker, clock: Clock) {
+  constructor(call: PortCall, picker: EndpointPicker, clock: Clock, allHeld: { bytes: number }) {
+    this.#allHeld = allHeld
     this.#call = call
     this.#picker = picker
     this.#clock = clock
@@ -95,6 +103,7 @@ class PickedRequest {
   }
 
   close(): void {
+    this.#forget()
     this.#underWay?.ended()
   }
 
@@ -126,16 +135,18 @@ class PickedRequest {
 
   #takeBody(piece: Body): void {
     if (!this.#isDuplex) {
-      const facts = factsOfBody(this.#path, this.#contentType, piece.body)
+      const facts = factsOfBody(this.#path, this.#contentType, piece.body.subarray(0, mostHeadBytes))
       this.#send({ requestBody: { response: this.#choose(facts) }, ...this.#metadata })
       return
     }
     // The message is given back to the transport after this call: what is held is a copy.
     this.#held.push({ body: Buffer.from(piece.body), endOfStream: piece.endOfStream })
+    this.#heldBytes += piece.body.length
+    this.#allHeld.bytes += piece.body.length
     if (!this.#hasPicked) {
-      const head = Buffer.concat(this.#held.map(({ body }) => body))
+      const head = Buffer.concat(this.#held.map(({ body }) => body), Math.min(this.#heldBytes, mostHeadBytes)) // prettier-ignore
       const facts = factsOfBody(this.#path, this.#contentType, head)
-      if (facts.model === '' && !piece.endOfStream && head.length < mostHeadBytes) return
+      if (facts.model === '' && !piece.endOfStream && this.#mayHoldMore) return
       this.#send({ requestHeaders: { response: this.#choose(facts) }, ...this.#metadata })
     }
     this.#giveBack()
@@ -153,6 +164,16 @@ class PickedRequest {
     for (const { body, endOfStream } of this.#held) {
       this.#send({ requestBody: { response: { bodyMutation: { streamedResponse: { body, endOfStream } } } } })
     }
+    this.#forget()
+  }
+
+  get #mayHoldMore(): boolean {
+    return this.#heldBytes < mostHeadBytes && this.#held.length < mostHeldPieces && this.#allHeld.bytes < mostHeldBytes
+  }
+
+  #forget(): void {
+    this.#allHeld.bytes -= this.#heldBytes
+    this.#heldBytes = 0
     this.#held = []
   }
 

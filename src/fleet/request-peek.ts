@@ -1,6 +1,7 @@
 // What the head of a request says about where it belongs: the model, the version, the sequence, the beginning of the prompt. The head may
 // be cut anywhere.
 
+import { percentDecoded } from '../base/percent-decoded.ts'
 import { ProtobufReader } from '../protobuf/protobuf-reader.ts'
 
 export type RequestFacts = {
@@ -35,13 +36,7 @@ export function factsOfPath(path: string): RequestFacts {
   return { ...noFacts(), model: decoded(name), version, isStream: path.endsWith('/ModelStreamInfer') }
 }
 
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
+const decoded = (text: string): string => percentDecoded(text) ?? text
 
 /** `head`: the first bytes of the body. */
 export function factsOfBody(path: string, contentType: string, head: Buffer): RequestFacts {

@@ -66,6 +66,23 @@ test('lines go on over the ends of reads and of files, from any position', async
   ])
 })
 
+test('a byte order mark before the first line of a file is no part of the line', async (t) => {
+  const folder = await folderOf(t)
+  await writeFile(path.join(folder, 'a'), '\ufeff{"id":1}\n\ufeff2\n')
+  await writeFile(path.join(folder, 'b'), '\ufeff\n\ufeff3')
+  await writeFile(path.join(folder, 'c'), '\ufeff4')
+  const files = ['a', 'b', 'c'].map((name) => path.join(folder, name))
+  const input = new FileInput(new DiskPieces(files, path.basename), null)
+  const found: string[] = []
+  for (let items = await input.next(9); items !== null; items = await input.next(9)) {
+    found.push(...items.map(({ at, line }) => `${at} ${line.toString()}`))
+    await input.done(items)
+  }
+  await input.close()
+  assert.deepEqual(found, ['a:1 {"id":1}', 'a:2 \ufeff2', 'b:2 \ufeff3', 'c:1 4'])
+  assert.deepEqual(input.position(), { file: 2, offset: 4, line: 1 })
+})
+
 test('an output is cut back to what is known of it, stays inside its folder, and is bounded', async (t) => {
   const folder = await folderOf(t)
   const file = await outputInside(folder, 'deep/out.jsonl')

@@ -9,6 +9,8 @@ import { isBlankLine, longestLineBytes } from './job-line.ts'
 import type { PieceReader } from './piece-reader.ts'
 
 const mostInputFiles = 100_000
+/** Programs of Windows write it before the first line. */
+const byteOrderMark = Buffer.from('\ufeff')
 
 /** The files that a pattern names, below the root, in the order of their names. Throws INVALID_ARG and NOT_FOUND. */
 export async function filesOf(root: string, pattern: string): Promise<string[]> {
@@ -115,7 +117,8 @@ export class FileInput implements JobInput {
     this.#rest = Buffer.alloc(0)
   }
 
-  #take(items: JobItem[], line: Buffer, bytes: number): void {
+  #take(items: JobItem[], whole: Buffer, bytes: number): void {
+    const line = this.#offset === 0 && whole.subarray(0, 3).equals(byteOrderMark) ? whole.subarray(3) : whole
     this.#rest = this.#rest.subarray(bytes)
     this.#offset += bytes
     this.#line++

@@ -157,3 +157,21 @@ test('16 jobs run at the same time, 1000 are kept', async () => {
   assert.deepEqual([control.list().length, keeper.records.has(first), keeper.records.has(second)], [1000, false, true])
   await control.close()
 })
+
+test('a caller whose jobs never end leaves half of the places to another one, and goes on when they are free', async () => {
+  const { control, opens, log } = controlOf(new MemoryKeeper(), () => inputOf([], true))
+  for (let i = 0; i < 40; i++) await control.create(queue, [], nobody)
+  await until(() => opens.count === 16, '16 runs of one caller')
+  const bobs: string[] = []
+  for (let i = 0; i < 20; i++) bobs.push((await control.create(queue, [], { principal: 'bob', tenant: '' })).id)
+  const underWay = async (author: string): Promise<number> => {
+    const views = await Promise.all(control.list().map(({ id }) => control.view(id)))
+    return views.filter(({ record, left }) => record.author === author && left !== null).length
+  }
+  await until(async () => (await underWay('bob')) === 8 && (await underWay('ann')) === 8, 'eight runs each')
+  assert.equal(log.entries.filter(({ message }) => message.includes('a caller with fewer of them')).length, 8)
+  for (const id of bobs) await control.cancel(id)
+  await until(async () => (await underWay('ann')) === 16, '16 runs again')
+  assert.ok(control.list().every(({ author, state }) => state === (author === 'bob' ? 'CANCELLED' : 'RUNNING')))
+  await control.close()
+})

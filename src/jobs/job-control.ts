@@ -11,6 +11,7 @@ import type { LineAnswer, LineCall } from './job-line.ts'
 import { isQueueKind, mostJobConcurrency, type JobPlan } from './job-plan.ts'
 import { isBatch, isJobOver, type JobRecord } from './job-record.ts'
 import { JobRun } from './job-run.ts'
+import { nextJobs } from './next-jobs.ts'
 import { oldestToForget } from './oldest-to-forget.ts'
 import { lineRoom, type ModelLoad } from './line-room.ts'
 
@@ -220,7 +221,7 @@ export class JobControl {
   /** A job that is over makes room for a new one. */
   async #makeRoom(): Promise<void> {
     if (this.#jobs.size + this.#comingCount < mostJobs) return
-    const old = oldestToForget([...this.#jobs.values()], ({ record }) => `${record.tenant}/${record.author}`, ({ record }) => isJobOver(record)) // prettier-ignore
+    const old = oldestToForget([...this.#jobs.values()], ownerOf, ({ record }) => isJobOver(record)) // prettier-ignore
     if (old === undefined) throw new ServerError('UNAVAILABLE', `${mostJobs} jobs are under way, which is the most: cancel one, or wait for its end`) // prettier-ignore
     this.#jobs.delete(old.record.id)
     await this.#parts.store.remove(old.record.id)
@@ -249,15 +250,19 @@ export class JobControl {
 
   #beginNext(): void {
     if (this.#isClosed) return
-    let running = 0
-    for (const { isUnderWay } of this.#jobs.values()) if (isUnderWay) running++
-    for (const job of this.#jobs.values()) {
-      if (running >= mostRunningJobs) return
-      if (job.record.state !== 'RUNNING' || job.isUnderWay || job.isStopping) continue
-      running++
+    const { begin, giveWay } = nextJobs([...this.#jobs.values()], turnOf, mostRunningJobs)
+    for (const job of begin) {
       job.isUnderWay = true
       job.ended = this.#carryOut(job)
     }
+    if (giveWay !== null) void this.#giveWay(giveWay)
+  }
+
+  /** The job stays RUNNING, and goes on at its checkpoint when a place is free. */
+  async #giveWay(job: Job): Promise<void> {
+    this.#log.info(`job '${job.record.id}' waits: ${mostRunningJobs} jobs run, and a caller with fewer of them has one that waits`) // prettier-ignore
+    await this.#stop(job)
+    this.#beginNext()
   }
 
   async #stop(job: Job): Promise<void> {
@@ -349,6 +354,13 @@ export class JobControl {
     }
   }
 }
+
+const ownerOf = ({ record }: Job): string => `${record.tenant}/${record.author}`
+
+const turnOf = (job: Job): ReturnType<Parameters<typeof nextJobs<Job>>[1]> => ({
+  owner: ownerOf(job),
+  place: job.isUnderWay ? (job.isStopping ? 'ending' : 'running') : job.record.state === 'RUNNING' && !job.isStopping ? 'waiting' : 'none', // prettier-ignore
+})
 
 const newJob = (record: JobRecord): Job => ({
   record,

@@ -1,6 +1,7 @@
 // Makes a GBNF grammar of a JSON schema, so that a model can only say what the schema allows. What a grammar cannot keep is
 // refused by name: a client that asks for a rule must not get answers that break it.
 
+import { percentDecoded } from '../base/percent-decoded.ts'
 import { ServerError } from '../base/server-error.ts'
 import { integerRange } from './integer-range.ts'
 import { oneOfTexts } from './one-of-texts.ts'
@@ -274,13 +275,7 @@ class SchemaGrammar {
 }
 
 /** A part that is not percent-encoded UTF-8 is taken as it is. */
-function decodedOf(part: string): string {
-  try {
-    return decodeURIComponent(part)
-  } catch {
-    return part
-  }
-}
+const decodedOf = (part: string): string => percentDecoded(part) ?? part
 
 function count(schema: Schema, key: string): number | null {
   const value = schema[key] ?? null

@@ -404,4 +404,5 @@ export class InferenceRequest {
 }
 
 const cannotReschedule = (model: string): string =>
-  `model '${model}' asked for its request to be rescheduled, which needs sequence_batching { iterative_sequence: true }`
+  'Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag: ' +
+  `model '${model}' needs sequence_batching { iterative_sequence: true }`

@@ -29,3 +29,6 @@ export type TorchServing = {
   /** 0: no limit. */
   readonly responseTimeoutSecs: number
 }
+
+export type PreparedArchive = { readonly archive: TorchArchive; readonly serving: TorchServing }
+export type UnpackedArchive = PreparedArchive & { readonly folder: string }

@@ -4,6 +4,9 @@ import { accepted, deprecated, flag, repeatable, settingsOf, type FlagValues, ty
 import { badOption, integer, parseBoolean, parseInteger, setting, text } from './flag-forms.ts'
 import type { ResponseCacheOptions } from './server-options.ts'
 
+/** Triton's smallest cache: in fewer bytes its bookkeeping has no room, and the server does not start. */
+const leastCacheBytes = 192
+
 export const cacheFlags = [
   flag('cache-config', setting('CACHE,KEY=VALUE'), '', repeatable)
     .says('Response cache: local,size=BYTES, or redis,host=NAME and redis,port=N')
@@ -19,14 +22,20 @@ function responseCache(flags: FlagValues, { environment }: Surroundings): Respon
   const bytesOfOldFlag = flags.number('response-cache-byte-size')
   const settings = settingsOf(flags, 'cache-config')
   if (settings.length > 0 && bytesOfOldFlag > 0) {
-    throw badOption('response-cache-byte-size', 'it means --cache-config=local,size=N: give one of the two')
+    throw badOption(
+      'response-cache-byte-size',
+      'incompatible flags: it means --cache-config=local,size=N, so give one of the two',
+    )
   }
-  if (bytesOfOldFlag > 0) return { kind: 'local', maxBytes: bytesOfOldFlag }
+  if (bytesOfOldFlag > 0) return { kind: 'local', maxBytes: localBytes('response-cache-byte-size', bytesOfOldFlag) }
   const [first] = settings
   if (first === undefined) return null
   const other = settings.find(({ owner }) => owner !== first.owner)
   if (other !== undefined) {
-    throw badOption('cache-config', `there can be one cache, not both '${first.owner}' and '${other.owner}'`)
+    throw badOption(
+      'cache-config',
+      `multiple cache configurations: there can be one cache, not both '${first.owner}' and '${other.owner}'`,
+    )
   }
   const values = new Map(settings.map(({ key, value }) => [key, value]))
   if (first.owner === 'local') return localOptions(values)
@@ -37,8 +46,11 @@ function responseCache(flags: FlagValues, { environment }: Surroundings): Respon
 
 function localOptions(values: ReadonlyMap<string, string>): ResponseCacheOptions {
   refuseUnknown('local', values, ['size'])
-  return { kind: 'local', maxBytes: parseInteger('cache-config', values.get('size') ?? '', 1, Number.MAX_SAFE_INTEGER) }
+  return { kind: 'local', maxBytes: localBytes('cache-config', values.get('size') ?? '') }
 }
+
+const localBytes = (flag: string, size: string | number): number =>
+  parseInteger(flag, String(size), leastCacheBytes, Number.MAX_SAFE_INTEGER)
 
 /** Triton's names. `wait_timeout` has no effect: no request waits for a connection from the pool here. */
 const redisSettings =
@@ -50,7 +62,8 @@ function redisOptions(
 ): ResponseCacheOptions {
   refuseUnknown('redis', values, redisSettings)
   const host = values.get('host') ?? ''
-  if (host === '') throw badOption('cache-config', 'the redis cache needs redis,host=<name> and redis,port=<number>')
+  if (host === '')
+    throw badOption('cache-config', 'must at a minimum specify redis,host=<name> and redis,port=<number>')
   const integer = (key: string, otherwise: number, minimum: number, maximum: number): number => {
     const text = values.get(key)
     return text === undefined ? otherwise : parseInteger('cache-config', text, minimum, maximum)

@@ -14,7 +14,7 @@ export const cloudFlags = [
     .says('Address to listen on; SageMaker calls from outside the container')
     .to('sagemaker.address'),
   flag('sagemaker-port', port, '8080').says('Port to listen on').to('sagemaker.port'),
-  flag('sagemaker-thread-count', integer(1), '8').says(threads).to('sagemaker.threadCount'),
+  flag('sagemaker-thread-count', integer(0), '8').says(threads).to('sagemaker.threadCount'),
   flag('sagemaker-safe-port-range', matching('FROM-TO', /^\d+-\d+$/, '<from>-<to>'), '')
     .says('Ports that the other protocols may listen on')
     .set('sagemaker.safePorts', (flags) => safePorts(flags.text('sagemaker-safe-port-range'))),
@@ -35,7 +35,7 @@ export const cloudFlags = [
     .says('Address to listen on; Vertex AI calls from outside the container')
     .to('vertexAi.address'),
   flag('vertex-ai-port', port, '8080').says('Port to listen on; AIP_HTTP_PORT where it is set').to('vertexAi.port'),
-  flag('vertex-ai-thread-count', integer(1), '8').says(threads).to('vertexAi.threadCount'),
+  flag('vertex-ai-thread-count', integer(0), '8').says(threads).to('vertexAi.threadCount'),
   flag('vertex-ai-default-model', text('NAME'), '')
     .says('Model that answers; without one the only model there is')
     .to('vertexAi.defaultModel')

@@ -2,14 +2,24 @@
 // command line of Triton's works as it is.
 
 import { accepted, flag, repeatable, settingsOf, type FlagValues } from './flag.ts'
-import { badOption, boolean, choice, integer, matching, parseInteger, setting, text } from './flag-forms.ts'
+import {
+  badOption,
+  boolean,
+  choiceInAnyCase,
+  anyInteger,
+  integer,
+  matching,
+  parseInteger,
+  setting,
+  text,
+} from './flag-forms.ts'
 import type { EngineSettings } from './server-options.ts'
 
 const perDevice = (placeholder: string) => matching(placeholder, /^\d+:\d+(\.\d+)?$/, '<device>:<number>')
 const anyBytes = integer(0, Number.MAX_SAFE_INTEGER)
 
 export const deviceFlags = [
-  flag('rate-limit', choice('off', 'execution_count'), 'off')
+  flag('rate-limit', choiceInAnyCase('off', 'execution_count'), 'off')
     .says('execution_count: an instance runs only while its resources are free')
     .set('engine.rateLimit', rateLimit),
   flag(
@@ -43,7 +53,7 @@ export const deviceFlags = [
   flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0')
     .says('The oldest GPU that is used')
     .set('engine.minComputeCapability', (flags) => Number(flags.text('min-supported-compute-capability'))),
-  flag('buffer-manager-thread-count', integer(0), '0', accepted).says(
+  flag('buffer-manager-thread-count', anyInteger, '0', accepted).says(
     'Threads that copy tensors; without effect: the thread of each GPU instance copies its own',
   ),
   flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', repeatable)
@@ -91,7 +101,7 @@ function loadLimits(flags: FlagValues): ReadonlyMap<number, number> {
 
 /** Null: off. A resource that names no device has this size on every device, and as a global resource. */
 function rateLimit(flags: FlagValues): EngineSettings['rateLimit'] {
-  if (flags.text('rate-limit') === 'off') return null
+  if (flags.text('rate-limit').toLowerCase() === 'off') return null
   const given = flags.all('rate-limit-resource').map((value): [string, number] => {
     const [name = '', count = '', device] = value.split(':')
     return [

@@ -53,8 +53,10 @@ export function parseBoolean(flag: string, value: string): boolean {
   throw badOption(flag, `invalid value for bool option: ${value} (expected true, on, 1, false, off or 0)`)
 }
 
+/** Blanks around the digits are left out: a line of YAML or a shell variable brings them along. */
 export function parseInteger(flag: string, value: string, min: number, max: number): number {
-  if (!/^[+-]?\d+$/.test(value)) throw badOption(flag, `Invalid option value. Got ${value} (expected a whole number)`)
+  if (!/^\s*[+-]?\d+\s*$/.test(value))
+    throw badOption(flag, `Invalid option value. Got ${value} (expected a whole number)`)
   const number = Number(value)
   if (number < min || number > max) {
     throw badOption(flag, `Provided option value is out of bound. Got ${value} (expected ${min} to ${max})`)
@@ -100,7 +102,7 @@ export function parseSetting(flag: string, value: string): Setting {
   const format = `--${flag} option format is '<name>,<setting>=<value>' or '<setting>=<value>'`
   if (hasOwner && comma === 0) throw badOption(flag, `No name specified. ${format}. Got ${value}`)
   const key = equals < 0 ? '' : value.slice(hasOwner ? comma + 1 : 0, equals)
-  if (key === '') throw badOption(flag, `${format}. Got ${value}`)
+  if (key === '' || equals === value.length - 1) throw badOption(flag, `${format}. Got ${value}`)
   return { owner: hasOwner ? value.slice(0, comma) : '', key, value: value.slice(equals + 1) }
 }
 
@@ -123,13 +125,15 @@ export function parseRestrictedApis(flag: string, value: string, known: readonly
 
 export const boolean: FlagForm<boolean> = { kind: 'boolean', placeholder: 'true|false', parse: parseBoolean }
 export const bareSwitch: FlagForm<boolean> = { kind: 'switch', placeholder: '', parse: parseBoolean }
-/** A number, or true for 1 and false for 0. */
+/** A number, or true for 1 and false for 0. A level below 0 is 0, as in Triton. */
 export const verbosity: FlagForm<number> = formOf('N', (flag, text) => {
   if (isBooleanWord(text)) return parseBoolean(flag, text) ? 1 : 0
-  return parseInteger(flag, text, 0, 2 ** 31 - 1)
+  return Math.max(0, parseInteger(flag, text, -(2 ** 31), 2 ** 31 - 1))
 })
 export const integer = (min: number, max: number = 2 ** 31 - 1): FlagForm<number> =>
   formOf('N', (flag, text) => parseInteger(flag, text, min, max))
+/** For what has no effect here: every number that Triton takes. */
+export const anyInteger: FlagForm<number> = integer(-(2 ** 31))
 export const port: FlagForm<number> = integer(0, 65535)
 
 /** A port that need not be there. */
@@ -140,12 +144,24 @@ export const bytes: FlagForm<number> = integer(1, Number.MAX_SAFE_INTEGER)
 /** Seconds on the command line, milliseconds in the options. */
 export const seconds: FlagForm<number> = formOf('SECONDS', parseSeconds)
 export const text = (placeholder: string): FlagForm<string> => formOf(placeholder, (_, given) => given)
-export const choice = <const C extends string>(...choices: C[]): FlagForm<C> =>
+/** A text that is not empty. */
+export const someText = (placeholder: string): FlagForm<string> =>
+  formOf(placeholder, (flag, given) => {
+    if (given !== '') return given
+    throw badOption(flag, `invalid argument for --${flag}\nexpected ${placeholder}, got ''`)
+  })
+
+const oneOf = <C extends string>(choices: readonly C[], isSame: (word: string, text: string) => boolean): FlagForm<C> =>
   formOf(choices.join('|'), (flag, text) => {
-    const chosen = choices.find((word) => word === text)
+    const chosen = choices.find((word) => isSame(word, text))
     if (chosen !== undefined) return chosen
     throw badOption(flag, `invalid argument for --${flag}\nexpected ${choices.join(', ')}, got '${text}'`)
   })
+export const choice = <const C extends string>(...choices: C[]): FlagForm<C> =>
+  oneOf(choices, (word, text) => word === text)
+/** One of these words, in capital or small letters. */
+export const choiceInAnyCase = <const C extends string>(...choices: C[]): FlagForm<C> =>
+  oneOf(choices, (word, text) => word === text.toLowerCase())
 export const byteSize: FlagForm<number> = formOf('SIZE', parseByteSize)
 export const setting = (placeholder: string): FlagForm<Setting> => formOf(placeholder, parseSetting)
 export const restrictedApis: FlagForm<RestrictedApis> = formOf('API,API:KEY=VALUE', (flag, value) =>

@@ -2,13 +2,25 @@
 
 import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
 import { accepted, flag, ours, repeatable, type FlagValues } from './flag.ts'
-import { boolean, bytes, choice, integer, port, restrictedApis, restrictedBy, seconds, text } from './flag-forms.ts'
+import {
+  anyInteger,
+  boolean,
+  bytes,
+  choiceInAnyCase,
+  integer,
+  port,
+  restrictedApis,
+  restrictedBy,
+  seconds,
+  someText,
+  text,
+} from './flag-forms.ts'
 
 const ms = integer(0)
 
 export const grpcFlags = [
   flag('allow-grpc', boolean, 'true').says('Serve gRPC').switches('grpc'),
-  flag('grpc-address', text('ADDRESS'), '127.0.0.1', { tritonDefault: '0.0.0.0' })
+  flag('grpc-address', someText('ADDRESS'), '127.0.0.1', { tritonDefault: '0.0.0.0' })
     .says('Address to listen on')
     .to('grpc.address'),
   flag('grpc-port', port, '8001').says('Port to listen on').to('grpc.port'),
@@ -41,14 +53,14 @@ export const grpcFlags = [
     .says('Metadata whose name matches becomes parameters')
     .to('grpc.headerForwardPattern'),
   flag('grpc-infer-thread-count', integer(2, 128), '2', accepted).says('Threads that take requests'),
-  flag('grpc-infer-allocation-pool-size', integer(1), '8', accepted).says('Request objects kept for reuse'),
+  flag('grpc-infer-allocation-pool-size', anyInteger, '8', accepted).says('Request objects kept for reuse'),
   flag('grpc-max-response-pool-size', integer(1), '2147483647', accepted).says('Response objects kept for reuse'),
   flag('grpc-use-ssl', boolean, 'false').says('Serve over TLS').set('grpc.tls', grpcTls),
   flag('grpc-use-ssl-mutual', boolean, 'false').says('Ask clients for a certificate').readBy('grpc-use-ssl'),
   flag('grpc-server-cert', text('FILE'), '').says('PEM certificate of the server').readBy('grpc-use-ssl'),
   flag('grpc-server-key', text('FILE'), '').says('PEM key of the server').readBy('grpc-use-ssl'),
   flag('grpc-root-cert', text('FILE'), '').says('PEM certificate authorities for clients').readBy('grpc-use-ssl'),
-  flag('grpc-infer-response-compression-level', choice('none', 'low', 'medium', 'high'), 'none')
+  flag('grpc-infer-response-compression-level', choiceInAnyCase('none', 'low', 'medium', 'high'), 'none')
     .says('Compression of responses')
     .to('grpc.compressionLevel'),
   flag('grpc-keepalive-time', ms, '7200000').says('Milliseconds between keep-alive pings').to('grpc.keepaliveTimeMs'),

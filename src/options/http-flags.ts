@@ -88,7 +88,7 @@ export const httpFlags = [
     .readBy('http-use-ssl'),
   flag('http-server-key', text('FILE'), '', ours).says('PEM key of the server').readBy('http-use-ssl'),
   flag('http-root-cert', text('FILE'), '', ours).says('PEM certificate authorities for clients').readBy('http-use-ssl'),
-  flag('http-thread-count', integer(1), '8', accepted).says('Threads of the HTTP server'),
+  flag('http-thread-count', integer(0), '8', accepted).says('Threads of the HTTP server'),
 ]
 
 export const requestLimitFlags = [

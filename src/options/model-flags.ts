@@ -9,14 +9,16 @@ import {
   bareSwitch,
   boolean,
   byteSize,
-  choice,
+  choiceInAnyCase,
   formOf,
   integer,
   matching,
   parseQueueSize,
   setting,
   text,
+  FlagError,
 } from './flag-forms.ts'
+import type { ServerOptions } from './server-options.ts'
 
 /** A size for the host, or one behind the number of a GPU and a colon. */
 const memoryLimit = formOf('[GPU:]SIZE', (name, given): [place: number, bytes: number] => {
@@ -44,7 +46,7 @@ export const modelFlags = [
   flag('examples', boolean, 'false', ours)
     .says('Serve the example models that come with Galatea')
     .readBy('model-repository'),
-  flag('model-control-mode', choice('none', 'poll', 'explicit'), 'none')
+  flag('model-control-mode', choiceInAnyCase('none', 'poll', 'explicit'), 'none')
     .says('none: load all at start; poll: and follow changes; explicit: load what is asked for')
     .to('engine.modelControlMode'),
   flag('load-model', text('NAME'), '', repeatable)
@@ -143,8 +145,20 @@ export const modelFlags = [
     .says(
       'Milliseconds that requests may wait before the server looks for an overload of their model; 0: it does not look, and requests run in the order of arrival',
     )
-    .to('engine.queueDelayTargetMs'),
+    .to('engine.queueDelayTargetMs')
+    .set('engine.startHold', (_, { environment }) => startHold(environment)),
 ]
+
+function startHold(environment: Surroundings['environment']): ServerOptions['engine']['startHold'] {
+  const countOf = (name: string): number => {
+    const given = environment[name] ?? ''
+    if (/^\d*$/.test(given)) return Number(given)
+    throw new FlagError(`environment variable ${name}: expected a number of requests, got '${given}'`)
+  }
+  const requestCount = countOf('TRITONSERVER_DELAY_SCHEDULER')
+  // As in Triton the backlog counts beside a number of requests only.
+  return requestCount === 0 ? null : { requestCount, backlogCount: countOf('TRITONSERVER_BACKLOG_DELAY_SCHEDULER') }
+}
 
 function modelRepositories(flags: FlagValues, { environment, examplesPath }: Surroundings): string[] {
   const named = [...flags.all('model-repository'), ...flags.all('model-store')]

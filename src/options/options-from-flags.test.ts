@@ -103,6 +103,19 @@ describe('defaults', () => {
   })
 })
 
+test("the variables of Triton's tests hold models until requests wait", () => {
+  const holdOf = (...counts: string[]): unknown => {
+    const names = ['TRITONSERVER_DELAY_SCHEDULER', 'TRITONSERVER_BACKLOG_DELAY_SCHEDULER']
+    const environment = Object.fromEntries(counts.map((count, i) => [names[i], count]))
+    return optionsOf(['--model-repository=/m'], environment).engine.startHold
+  }
+  assert.equal(holdOf(), null)
+  assert.equal(holdOf('0', '2'), null)
+  assert.deepEqual(holdOf('12'), { requestCount: 12, backlogCount: 0 })
+  assert.deepEqual(holdOf('12', '2'), { requestCount: 12, backlogCount: 2 })
+  assert.throws(() => holdOf('many'), /TRITONSERVER_DELAY_SCHEDULER: expected a number of requests, got 'many'/)
+})
+
 describe('model repositories', () => {
   test('come from --model-repository and its old name --model-store, each once', () => {
     const args = ['--model-repository=/a', '--model-store=/b', '--model-repository', '/a']
@@ -134,6 +147,12 @@ describe('model control', () => {
       '--load-model=a',
     ])
     assert.deepEqual(options.engine.loadModels, ['a'])
+  })
+
+  test('a choice may be written in capitals, as in Triton', () => {
+    const given = ['--model-repository=m', '--model-control-mode=EXPLICIT', '--load-model=a', '--rate-limit=OFF']
+    const { engine } = optionsOf(given)
+    assert.deepEqual([engine.modelControlMode, engine.loadModels, engine.rateLimit], ['explicit', ['a'], null])
   })
 
   test("'*' stands alone", () => {

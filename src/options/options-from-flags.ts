@@ -7,7 +7,7 @@ import { Flags } from './flags.ts'
 import type { ServerOptions } from './server-options.ts'
 
 export function optionsFromFlags(flags: FlagValues, surroundings: Surroundings): ServerOptions {
-  refuseStartupModels(flags.all('load-model'), flags.text('model-control-mode'))
+  refuseStartupModels(flags.all('load-model'), flags.text('model-control-mode').toLowerCase())
   const options = fill(flags, surroundings)
   refusePortCollision(options)
   const { tfserving, torchserve } = options

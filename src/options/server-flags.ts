@@ -72,7 +72,7 @@ export const serverFlags = [
   flag('live-check', choice('server', 'compute'), 'server', ours)
     .says('What liveness tells of: the server alone, or every worker too')
     .set('process.liveCheckTimeoutSecs', (flags) =>
-      flags.text('live-check') === 'compute' ? Number(flags.text('live-timeout-secs')) : 0,
+      flags.text('live-check').toLowerCase() === 'compute' ? Number(flags.text('live-timeout-secs')) : 0,
     ),
   flag('live-timeout-secs', seconds, '10', ours)
     .says('Without a sign of life for so long a worker hangs (--live-check=compute)')

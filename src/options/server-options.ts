@@ -98,6 +98,8 @@ export type EngineSettings = {
   readonly defaultMaxQueueSize: 'auto' | 'unlimited' | number
   /** `--queue-delay-target`: above this delay an overload is looked for; 0: it is not. */
   readonly queueDelayTargetMs: number
+  /** TRITONSERVER_DELAY_SCHEDULER and TRITONSERVER_BACKLOG_DELAY_SCHEDULER; null: no model waits for them. */
+  readonly startHold: { readonly requestCount: number; readonly backlogCount: number } | null
   /** `--model-max-execution-secs`: of models without `max_execution_ms`; 0 for no limit. */
   readonly maxExecutionSecs: number
   /** `--allow-pickle-models`: scikit-learn models that are pickles run whatever code is in them. */

@@ -36,7 +36,7 @@ export const tfservingFlags = [
     ...repeatable,
   })
     .says('Parameter of each of these models that has no configuration of its own')
-    .set('tfserving.modelParameters', modelParameters),
+    .set('tfserving.modelParameters', (flags) => new Map(pairs(flags, 'tfserving-model-parameter'))),
   flag('tfserving-timeout-ms', integer(0, 2 ** 31 - 1), '0', ours)
     .says('Most milliseconds that a request to its REST API takes before it is answered with 504; 0: no limit')
     .to('tfserving.timeoutMs'),
@@ -70,10 +70,6 @@ function models(flags: FlagValues): ReadonlyMap<string, string> {
     found.set(name, folder)
   }
   return found
-}
-
-function modelParameters(flags: FlagValues): ReadonlyMap<string, string> {
-  return new Map(pairs(flags, 'tfserving-model-parameter'))
 }
 
 function monitoringPath(name: string, given: string): string {

@@ -63,7 +63,11 @@ test('mistakes are named', () => {
     [['--trace-config=mode=opentelemetry', '--trace-config=opentelemetry,url=x'], /'x' is no address of a trace/],
     [['--trace-config=mode=opentelemetry', '--trace-config=opentelemetry,resource=x'], /expected key=value, got 'x'/],
     [
-      ['--trace-config=mode=opentelemetry', '--trace-config=opentelemetry,bsp_max_queue_size=5'],
+      [
+        '--trace-config=mode=opentelemetry',
+        '--trace-config=opentelemetry,bsp_max_queue_size=5',
+        '--trace-config=opentelemetry,bsp_max_export_batch_size=6',
+      ],
       /must not be more than/,
     ],
     [['--trace-config=opentelemetry,speed=1'], /unknown setting 'speed'/],
@@ -104,4 +108,17 @@ test('mode opentelemetry takes its settings from the command line, then from the
     maxExportBatchSize: 50,
   })
   assert.equal(options('--trace-config=mode=opentelemetry').openTelemetry?.url, 'http://localhost:4318/v1/traces')
+})
+
+test('a small queue of spans alone makes batches that fit into it', () => {
+  const small = options('--trace-config=mode=opentelemetry', '--trace-config=opentelemetry,bsp_max_queue_size=5')
+  assert.equal(small.openTelemetry?.maxExportBatchSize, 5)
+})
+
+test('a level may be written in any case and by its older words, and a rate of 0 is taken', () => {
+  for (const word of ['TIMESTAMPS', 'timestamps', 'MIN', 'max']) {
+    assert.deepEqual(options('--trace-file=t.json', `--trace-level=${word}`).levels, ['TIMESTAMPS'])
+  }
+  assert.throws(() => options('--trace-level=LOUD'), /"--trace-level".*invalid value for trace level option: LOUD/s)
+  assert.equal(options('--trace-config=rate=0').rate, 0)
 })

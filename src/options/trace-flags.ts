@@ -3,24 +3,30 @@
 import { parseCollectorUrl } from '../base/collector-url.ts'
 import { messageOf } from '../base/server-error.ts'
 import { deprecated, flag, repeatable, settingsOf, type FlagValues, type Surroundings } from './flag.ts'
-import { badOption, choice, integer, parseInteger, setting, text, type Setting } from './flag-forms.ts'
+import { badOption, formOf, integer, parseInteger, setting, text, type Setting } from './flag-forms.ts'
 import type { TraceOptions } from './server-options.ts'
 
 const name = 'trace-config'
 
+const offWords = ['false', 'off']
+const timestampWords = ['true', 'on', 'min', 'max', 'timestamps']
+
+/** `MIN` and `MAX` are older words for TIMESTAMPS. */
+const traceLevel = formOf('OFF|TIMESTAMPS|TENSORS', (flag, word): string => {
+  if ([...offWords, ...timestampWords, 'tensors'].includes(word.toLowerCase())) return word.toLowerCase()
+  throw badOption(flag, `invalid value for trace level option: ${word} (expected OFF, TIMESTAMPS or TENSORS)`)
+})
+
 export const traceFlags = [
   flag(name, setting('[MODE,]KEY=VALUE'), '', repeatable).says('Which requests are traced').set('trace', traceOptions),
   flag('trace-file', text('FILE'), '', deprecated).says('Use --trace-config').readBy(name),
-  flag('trace-level', choice('OFF', 'TIMESTAMPS', 'TENSORS'), 'OFF', { ...deprecated, ...repeatable })
+  flag('trace-level', traceLevel, 'OFF', { ...deprecated, ...repeatable })
     .says('Use --trace-config')
     .readBy(name),
   flag('trace-rate', integer(0), '1000', deprecated).says('Use --trace-config').readBy(name),
   flag('trace-count', integer(-1), '-1', deprecated).says('Use --trace-config').readBy(name),
   flag('trace-log-frequency', integer(0), '0', deprecated).says('Use --trace-config').readBy(name),
 ]
-
-const offWords = ['false', 'off']
-const timestampWords = ['true', 'on', 'min', 'max', 'timestamps']
 
 const maxUnsigned = 2 ** 32 - 1
 
@@ -44,7 +50,7 @@ function traceOptions(flags: FlagValues, { environment }: Surroundings): TraceOp
   }
   return {
     levels,
-    rate: number(last('', 'rate'), 'trace-rate', isOpenTelemetry ? 0 : 1, maxUnsigned),
+    rate: number(last('', 'rate'), 'trace-rate', 0, maxUnsigned),
     count: number(last('', 'count'), 'trace-count', -1, 2 ** 31 - 1),
     logFrequency: number(last('triton', 'log-frequency'), 'trace-log-frequency', 0, maxUnsigned),
     file,
@@ -69,7 +75,9 @@ function openTelemetryOptions(settings: Settings, environment: Environment): Ope
     throw badOption(name, messageOf(reason))
   }
   const maxQueueSize = number('bsp_max_queue_size', 'OTEL_BSP_MAX_QUEUE_SIZE', 2048)
-  const maxExportBatchSize = number('bsp_max_export_batch_size', 'OTEL_BSP_MAX_EXPORT_BATCH_SIZE', 512)
+  // Whoever asks for a small queue alone asks for batches that fit into it.
+  const usualBatchSize = Math.min(512, maxQueueSize)
+  const maxExportBatchSize = number('bsp_max_export_batch_size', 'OTEL_BSP_MAX_EXPORT_BATCH_SIZE', usualBatchSize)
   if (maxExportBatchSize > maxQueueSize) {
     throw badOption(
       name,
@@ -114,9 +122,7 @@ function pairsOf(text: string): (readonly [string, string])[] {
 
 /** One `off` among the levels means off. */
 function levelsOf(words: readonly string[]): TraceOptions['levels'] {
-  const given = words.map((word) => word.toLowerCase())
-  const unknown = given.findIndex((word) => ![...offWords, ...timestampWords, 'tensors'].includes(word))
-  if (unknown >= 0) throw badOption(name, `invalid value for trace level option: ${words[unknown]}`)
+  const given = words.map((word) => traceLevel.parse(name, word))
   if (given.some((word) => offWords.includes(word))) return []
   const timestamps = given.some((word) => timestampWords.includes(word)) ? (['TIMESTAMPS'] as const) : []
   return given.includes('tensors') ? [...timestamps, 'TENSORS'] : timestamps

@@ -72,6 +72,22 @@ test('the best indices are those of a stable sort, NaN last', () => {
   )
 })
 
+test('equal scores come in the order of Triton, and by index up to 16 scores and beside a NaN', () => {
+  const orderOf = (scores: number[], count: number): number[] => {
+    const bytes = new Uint8Array(Float32Array.from(scores).buffer)
+    const classes = classify(new Tensor('Y', 'FP32', [scores.length], bytes), count, [], false)
+    return stringsOf(classes).map((text) => Number(text.split(':')[1]))
+  }
+  // Both orders were recorded from Triton 2.51.
+  const recorded = [10, 19, 18, 17, 16, 15, 14, 13, 12, 11, 0, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+  assert.deepEqual(orderOf(Array<number>(20).fill(1), 20), recorded)
+  const cycle = Array.from({ length: 40 }, (_, i) => (i * 7) % 5)
+  assert.deepEqual(orderOf(cycle, 12), [17, 2, 37, 22, 7, 32, 27, 12, 9, 24, 14, 29])
+  assert.deepEqual(orderOf(cycle, 1), [17])
+  assert.deepEqual(orderOf(Array<number>(16).fill(1), 3), [0, 1, 2])
+  assert.deepEqual(orderOf([Number.NaN, ...Array<number>(20).fill(1)], 3), [1, 2, 3])
+})
+
 test('scores are printed like %f in C', () => {
   const cases: [value: number, text: string][] = [
     [0, '0.000000'],

@@ -5,6 +5,7 @@ import { ServerError } from '../base/server-error.ts'
 import { elementArray, elementBytes, type DataType, type FixedSizeType } from '../tensor/data-type.ts'
 import { elementCount } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
+import { orderWithTies, shortRange } from './tie-order.ts'
 
 /** Classes that are ranked per row, and classes that are listed for all rows together: beyond this a request is refused. */
 const maxClasses = 1_000_000
@@ -49,7 +50,8 @@ export function* classifyInSteps(
   const texts = new TextElements()
   for (let row = 0; row < rows; row++) {
     const scores = scoresOf(dataType, bytes, row * classes * width, classes)
-    const indices = yield* rankInSteps(scores, best)
+    const byIndex = yield* rankInSteps(scores, best)
+    const indices = hasTies(scores, byIndex) ? orderWithTies(scores).subarray(0, best) : byIndex
     for (let i = 0; i < indices.length; i++) {
       if (texts.count % stepClasses === stepClasses - 1) yield
       const index = indices[i] as number
@@ -92,7 +94,7 @@ function scoresOf(dataType: DataType, bytes: Uint8Array, offset: number, count: 
   return new elementArray[dataType as FixedSizeType](buffer)
 }
 
-/** Larger scores come first, equal scores by index, NaN last. */
+/** Larger scores come first, equal scores by index, NaN last: a NaN is never the best class. */
 function isBetter(scores: Scores, a: number, b: number): boolean {
   const scoreA = scores[a]!
   const scoreB = scores[b]!
@@ -131,6 +133,22 @@ function* rankInSteps(scores: Scores, count: number): Generator<void, Uint32Arra
     siftDown(scores, heap, 0, size)
   }
   return heap
+}
+
+/**
+ * Whether Triton may list other classes than the best by index, or list them in another order. With a NaN its order has no rule, and of
+ * more scores than one step takes equal ones stay in the order of their indices.
+ */
+function hasTies(scores: Scores, best: Uint32Array): boolean {
+  if (best.length === 0 || scores.length <= shortRange || scores.length > stepClasses) return false
+  const least = scores[best[best.length - 1]!]!
+  let likeLeast = 0
+  for (let i = 0; i < scores.length; i++) {
+    if (Number.isNaN(scores[i])) return false
+    if (scores[i] === least) likeLeast++
+  }
+  if (likeLeast > 1) return true
+  return best.some((index, place) => place > 0 && scores[index] === scores[best[place - 1]!])
 }
 
 function siftDown(scores: Scores, heap: Uint32Array, start: number, size: number): void {

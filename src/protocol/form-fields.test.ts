@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readFormFields } from './form-fields.ts'
+import { lastOf } from '../base/run-in-slices.ts'
+import { formFields } from './form-fields.ts'
 
 const type = 'multipart/form-data; boundary="b c"'
 const part = (head: string, value: string): string => `--b c\r\n${head}\r\n\r\n${value}\r\n`
 const read = (text: string): [string, string, string, string][] =>
-  (readFormFields(Buffer.from(text, 'latin1'), type) ?? []).map(({ name, contentType, fileName, value }) => [
+  (lastOf(formFields(Buffer.from(text, 'latin1'), type)) ?? []).map(({ name, contentType, fileName, value }) => [
     name,
     contentType,
     fileName,
@@ -24,7 +25,7 @@ test('parts have names, types, file names and any bytes; a boundary may be quote
 })
 
 test('what is no form is null, and a form that is cut short or has no names is refused', () => {
-  assert.equal(readFormFields(Buffer.from('x'), 'application/json'), null)
+  assert.equal(lastOf(formFields(Buffer.from('x'), 'application/json')), null)
   for (const text of [
     '',
     '--b c',
@@ -35,4 +36,28 @@ test('what is no form is null, and a form that is cut short or has no names is r
     assert.throws(() => read(text), { code: 'INVALID_ARG' })
   }
   assert.throws(() => read(`--b c\r\n${'x'.repeat(3000)}\r\n\r\n`), /longer than 2048 bytes/)
+})
+
+test('a long body is searched a piece at a time, and a boundary over the end of a piece is found', () => {
+  const short = 'multipart/form-data; boundary=b'
+  const head = '--b\r\ncontent-disposition: form-data; name=a\r\n\r\n'
+  const piece = 256 * 1024
+  for (const at of [-4, -3, -1, 0, 1]) {
+    const value = '\r'.repeat(2 * piece + at - head.length)
+    const steps = formFields(Buffer.from(`${head}${value}\r\n--b--`, 'latin1'), short)
+    let stepCount = 0
+    let step = steps.next()
+    for (; step.done !== true; step = steps.next()) stepCount++
+    assert.deepEqual(
+      [stepCount > 0, step.value?.map((field) => field.value.length)],
+      [true, [value.length]],
+      String(at),
+    )
+  }
+  const endless = formFields(Buffer.alloc(64 * piece, '\r'), short)
+  let stepCount = 0
+  assert.throws(() => {
+    while (endless.next().done !== true) stepCount++
+  }, /has no part that begins with its boundary/)
+  assert.equal(stepCount, 64)
 })

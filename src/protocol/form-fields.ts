@@ -1,5 +1,6 @@
 // The fields of a form, as browsers, curl and Python's requests send them: multipart/form-data, or urlencoded.
 
+import { percentDecoded } from '../base/percent-decoded.ts'
 import { ServerError } from '../base/server-error.ts'
 
 type FormField = {
@@ -15,22 +16,24 @@ const mostFormFields = 1000
 const mostPartHeadBytes = 2048
 /** A urlencoded form is decoded character by character; files come as multipart. */
 const mostUrlencodedBytes = 1024 * 1024
+/** Searched in one step. A short boundary in a body full of its beginnings costs 6 ns for each byte: 0.4 s for 60 MB. */
+const searchBytes = 256 * 1024
 
-/** Null for a body that is no form. Values are views on the body. Throws INVALID_ARG. */
-export function readFormFields(body: Buffer, contentType: string): FormField[] | null {
+/** In steps, for `runInSlices`. Null for a body that is no form. Values are views on the body. Throws INVALID_ARG. */
+export function* formFields(body: Buffer, contentType: string): Generator<void, FormField[] | null> {
   const type = (contentType.split(';', 1)[0] ?? '').trim().toLowerCase()
   if (type === 'application/x-www-form-urlencoded') return readUrlencoded(body)
   if (!type.startsWith('multipart/form-data')) return null
   const boundary = /;\s*boundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(contentType)
   if (boundary === null) throw malformed('its Content-Type names no boundary')
-  return readMultipart(body, boundary[1] ?? boundary[2] ?? '')
+  return yield* readMultipart(body, boundary[1] ?? boundary[2] ?? '')
 }
 
-function readMultipart(body: Buffer, boundary: string): FormField[] {
+function* readMultipart(body: Buffer, boundary: string): Generator<void, FormField[]> {
   const line = Buffer.from(`--${boundary}`)
   const separator = Buffer.from(`\r\n--${boundary}`)
   const fields: FormField[] = []
-  let at = body.indexOf(line)
+  let at = yield* placeOf(body, line, 0)
   if (at < 0) throw malformed('it has no part that begins with its boundary')
   at += line.length
   // `--` after a boundary ends the form.
@@ -40,13 +43,23 @@ function readMultipart(body: Buffer, boundary: string): FormField[] {
     const headEnd = window.indexOf('\r\n\r\n')
     if (headEnd < 0) throw malformed(`the head of a part is longer than ${mostPartHeadBytes} bytes, or has no end`)
     const start = at + headEnd + 4
-    const end = body.indexOf(separator, start - 2)
+    const end = yield* placeOf(body, separator, start - 2)
     if (end < 0) throw malformed('its last boundary is missing')
     fields.push(readPart(window.toString('utf8', 0, headEnd), body.subarray(start, Math.max(start, end))))
     if (fields.length > mostFormFields) throw malformed(`it has more than ${mostFormFields} fields`)
     at = end + separator.length
   }
   return fields
+}
+
+/** Where the bytes stand; -1: nowhere. */
+function* placeOf(body: Buffer, wanted: Buffer, from: number): Generator<void, number> {
+  for (let at = from; at < body.length; at += searchBytes) {
+    const found = body.subarray(at, at + searchBytes + wanted.length - 1).indexOf(wanted)
+    if (found >= 0) return at + found
+    yield
+  }
+  return -1
 }
 
 /** A form may have a thousand heads, so each line is looked at once. */
@@ -91,11 +104,9 @@ function readUrlencoded(body: Buffer): FormField[] {
 }
 
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    throw malformed(`'${text.slice(0, 40)}' is not percent-encoded UTF-8`)
-  }
+  const plain = percentDecoded(text.replaceAll('+', ' '))
+  if (plain === null) throw malformed(`'${text.slice(0, 40)}' is not percent-encoded UTF-8`)
+  return plain
 }
 
 const malformed = (reason: string): ServerError =>

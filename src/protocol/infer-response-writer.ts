@@ -36,6 +36,9 @@ export type EncodedInferResponse = {
   readonly isBinary: boolean
 }
 
+/** An answer without binary outputs. */
+export const textAnswer = (head: Buffer): EncodedInferResponse => ({ head, parts: [], isBinary: false })
+
 /** Throws the response's own error, or an error when an output cannot be written in the requested form. */
 export function writeInferResponse(response: InferenceResponse, context: InferResponseContext): EncodedInferResponse {
   if (response.error !== null) throw response.error

@@ -121,6 +121,15 @@ describe('an override follows protobuf’s JSON mapping', () => {
     })
   })
 
+  test('a configuration of more lists and objects than any has is refused before it is parsed', () => {
+    const groups = (count: number): string => `{"instance_group":[${Array<string>(count).fill('{}').join()}]}`
+    assert.equal(parseModelConfigJson(groups(8190)).instanceGroup.length, 8190)
+    assert.throws(() => parseModelConfigJson(groups(8191)), {
+      code: 'INVALID_ARG',
+      message: 'Invalid config override: it has more than 8192 lists and objects, which is the most',
+    })
+  })
+
   test('names that JavaScript knows otherwise are just names', () => {
     const parsed = parseModelConfigJson('{"metric_tags": {"__proto__": "x", "constructor": "y"}}')
     assert.deepEqual(

@@ -1,5 +1,6 @@
 // ModelConfig as JSON: the answer of /config, and the `config` that a load request may send in place of config.pbtxt.
 
+import { jsonFormProblem } from '../base/json-form.ts'
 import { ServerError, messageOf } from '../base/server-error.ts'
 import {
   emptyMessage,
@@ -78,12 +79,16 @@ export function shortestFloat(value: number): number {
 
 /** No real configuration is so long. To parse a megabyte of `{}` would block the main thread. */
 export const modelConfigJsonLimitBytes = 256 * 1024
+/** Each becomes a message with all its fields, which is copied and looked through a few times. */
+const mostConfigContainers = 8192
 
 /** A load request's `config` text. Throws INVALID_ARG. Follows protobuf's JSON mapping. */
 export function parseModelConfigJson(text: string): ModelConfig {
   if (text.length > modelConfigJsonLimitBytes) {
     throw refusal(`it has ${text.length} characters, at most ${modelConfigJsonLimitBytes} are read`)
   }
+  const formProblem = jsonFormProblem(new TextEncoder().encode(text), mostConfigContainers)
+  if (formProblem !== '') throw refusal(formProblem)
   let json: unknown
   try {
     json = /\d{16}/.test(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text)

@@ -97,6 +97,7 @@ export const accessPaths = (): JsonObject => ({
     get: {
       ...operation('cost', 'server', 'What models or tenants cost since the server started', {
         ...ok(anyObject, 'Rows by cost, dearest first'),
+        '400': errorAnswer('A query parameter is not as it should be'),
         ...refused,
         ...unknown,
       }),

@@ -66,6 +66,7 @@ export function generatePaths(base: string, parameters: readonly Json[], suffix:
       get: operation(`statistics${suffix}`, 'model', 'What a model has done', {
         ...ok(anyObject, 'Statistics'),
         '400': errorAnswer('No such model or version'),
+        '404': errorAnswer('The version is no number'),
       }),
     },
   }
@@ -129,7 +130,10 @@ function settings(path: string, parameters: readonly Json[], id: string, summary
 function repositoryPaths(): JsonObject {
   const row = object(['name'], { name: text, version: text, state: text, reason: text, ...indexDetails })
   const index = (id: string): JsonObject => ({
-    ...operation(id, 'server', 'Models in the repositories and how they serve', ok(list(row), 'The index')),
+    ...operation(id, 'server', 'Models in the repositories and how they serve', {
+      ...ok(list(row), 'The index'),
+      '400': errorAnswer('`ready` or `details` is not true or false'),
+    }),
     parameters: [detailsParameter],
     ...body(object([], { ready: { type: 'boolean' } }), false),
   })

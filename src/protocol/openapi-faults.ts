@@ -30,6 +30,7 @@ const fault = object(['for'], {
   for: text,
 })
 const wrong = { '400': errorAnswer('The body is not as it should be') }
+const off = { '501': errorAnswer('The server runs without --allow-fault-injection') }
 const body = (schema: JsonObject): JsonObject => ({ requestBody: { content: jsonContent(schema) } })
 
 export const faultPaths = (): JsonObject => ({
@@ -50,6 +51,7 @@ export const faultPaths = (): JsonObject => ({
       ...operation('addFault', 'server', 'Delay or fail a share of requests for a while', {
         '201': { description: 'It is in force', content: jsonContent(anyObject) },
         ...wrong,
+        ...off,
       }),
       ...body(fault),
     },
@@ -59,6 +61,7 @@ export const faultPaths = (): JsonObject => ({
     post: operation('cancelFault', 'server', 'End a fault', {
       ...ok(anyObject, 'What it was'),
       '404': errorAnswer('There is no such fault'),
+      ...off,
     }),
   },
 })

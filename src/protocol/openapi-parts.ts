@@ -14,6 +14,11 @@ export const ok = (schema: Json, description: string): JsonObject => ({
   '200': { description, content: jsonContent(schema) },
 })
 export const errorAnswer = (description: string): JsonObject => ({ description, content: jsonContent(ref('Error')) })
+/** Triton's clients read the text of such an answer whatever its type says: some of its errors are `text/plain` with JSON in it. */
+export const plainErrorAnswer = (description: string): JsonObject => ({
+  description,
+  content: { ...jsonContent(ref('Error')), 'text/plain': { schema: text } },
+})
 
 export const operation = (operationId: string, tag: string, summary: string, answers: JsonObject): JsonObject => ({
   operationId,

@@ -18,10 +18,14 @@ export const tfservingPaths = (): JsonObject =>
   Object.fromEntries(
     places.flatMap(({ path, names, suffix }) => {
       const parameters = names.map(pathParameter)
-      const unknown = { '404': errorAnswer('No such model, version or label') }
+      const unknown = { '404': errorAnswer('No such model or version') }
       const show = (id: string, summary: string): JsonObject => ({
         parameters,
-        get: operation(`${id}${suffix}`, 'model', summary, { ...ok(anyObject, summary), ...unknown }),
+        get: operation(`${id}${suffix}`, 'model', summary, {
+          ...ok(anyObject, summary),
+          '400': errorAnswer('The model has no such label'),
+          ...unknown,
+        }),
       })
       const run = ({ verb, summary }: (typeof verbs)[number]): [string, JsonObject] => {
         const answers = {

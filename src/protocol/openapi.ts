@@ -18,6 +18,7 @@ import {
   object,
   ok,
   operation as get,
+  plainErrorAnswer,
   ref,
   text,
   type Json,
@@ -129,27 +130,32 @@ function generalPaths(): JsonObject {
 }
 
 function pathsOfModels(base: string, parameters: readonly Json[], suffix: string): JsonObject {
-  const unknown = errorAnswer('No such model or version')
+  const refusals = {
+    '400': errorAnswer('The version is no number that a version can have'),
+    '404': errorAnswer('No such model or version'),
+    '503': errorAnswer('The model is not ready'),
+  }
   return {
     [base]: {
       parameters,
       get: get(`modelMetadata${suffix}`, 'model', 'Inputs and outputs of a model', {
         ...ok(ref('ModelMetadata'), 'Model metadata'),
-        '404': unknown,
+        ...refusals,
       }),
     },
     [`${base}/ready`]: {
       parameters,
       get: get(`modelReady${suffix}`, 'model', 'Can the model take inference requests?', {
         '200': { description: 'Yes' },
-        '400': errorAnswer('No'),
+        '400': plainErrorAnswer('No'),
+        '404': errorAnswer('The version is no number'),
       }),
     },
     [`${base}/config`]: {
       parameters,
       get: get(`modelConfig${suffix}`, 'model', 'The complete configuration of a model', {
         ...ok(anyObject, 'ModelConfig'),
-        '404': unknown,
+        ...refusals,
       }),
     },
     [`${base}/infer`]: {
@@ -181,11 +187,11 @@ function inferOperation(operationId: string, tag: string, summary: string, reque
         },
         content: { ...jsonContent(response), ...binary },
       },
-      '400': errorAnswer('The request does not fit the model or a limit'),
-      '404': errorAnswer('No such model or version'),
-      '500': errorAnswer('The JSON is malformed, or the model failed'),
-      '501': errorAnswer('The model is decoupled, or the content encoding is unknown'),
-      '503': errorAnswer('The model or server is not ready, or its queue is full'),
+      '400': plainErrorAnswer('The request does not fit the model or a limit'),
+      '404': plainErrorAnswer('No such model or version'),
+      '500': plainErrorAnswer('The JSON is malformed, or the model failed'),
+      '501': plainErrorAnswer('The model is decoupled, or the content encoding is unknown'),
+      '503': plainErrorAnswer('The model or server is not ready, or its queue is full'),
     },
   }
 }

@@ -4,12 +4,12 @@ import { isUtf8 } from 'node:buffer'
 
 import { ServerError } from '../base/server-error.ts'
 import type { InferenceResponse } from '../model/inference-response.ts'
-import { elementBytes } from '../tensor/data-type.ts'
-import { shapeText, type Shape } from '../tensor/shape.ts'
-import { Tensor } from '../tensor/tensor.ts'
-import type { EncodedInferResponse, PrintedOutputs } from './infer-response-writer.ts'
+import { shapeText } from '../tensor/shape.ts'
+import type { Tensor } from '../tensor/tensor.ts'
+import { textAnswer, type EncodedInferResponse, type PrintedOutputs } from './infer-response-writer.ts'
 import { JsonTextWriter } from './json-text-writer.ts'
-import { writeTensorData } from './tensor-data-writer.ts'
+import { NestedPrinter } from './nested-printer.ts'
+import { requireJsonType } from './tensor-data-writer.ts'
 
 type PredictContext = PrintedOutputs & { readonly isColumnar: boolean }
 
@@ -21,13 +21,13 @@ export function writePredictResponse(
   const writer = new JsonTextWriter()
   const outputs = response.outputs.map((output) => new OutputPrinter(writer, output))
   writer.raw(isColumnar ? '{"outputs":' : '{"predictions":')
-  if (outputs.length === 1) (outputs[0] as OutputPrinter).print()
-  else if (isColumnar) printByName(writer, outputs, (output) => output.print())
+  if (outputs.length === 1) (outputs[0] as OutputPrinter).print(0)
+  else if (isColumnar) printByName(writer, outputs, (output) => output.print(0))
   else {
-    printList(writer, '[]', rowsOf(outputs), () => printByName(writer, outputs, (output) => output.printRow()))
+    printList(writer, '[]', rowsOf(outputs), () => printByName(writer, outputs, (output) => output.print(1)))
   }
   writer.raw('}')
-  return { head: writer.finish(), parts: [], isBinary: false }
+  return textAnswer(writer.finish())
 }
 
 function rowsOf(outputs: readonly OutputPrinter[]): number {
@@ -63,69 +63,16 @@ function printList(writer: JsonTextWriter, brackets: string, count: number, prin
   writer.raw(brackets.charAt(1))
 }
 
-/** Prints the elements of an output in their order: all of them, or row by row. */
-class OutputPrinter {
-  readonly name: string
-  readonly shape: Shape
-  readonly #writer: JsonTextWriter
-  readonly #tensor: Tensor
-  readonly #view: DataView
-  /** Of the first byte that is not yet printed. */
-  #position = 0
-
+class OutputPrinter extends NestedPrinter {
   constructor(writer: JsonTextWriter, tensor: Tensor) {
-    this.#writer = writer
-    this.#tensor = tensor
-    this.name = tensor.name
-    this.shape = tensor.shape
-    this.#view = new DataView(tensor.bytes.buffer, tensor.bytes.byteOffset, tensor.bytes.byteLength)
-  }
-
-  print(): void {
-    this.#printNested(0)
-  }
-
-  printRow(): void {
-    this.#printNested(1)
-  }
-
-  /** Dimension `depth` and those inside it. */
-  #printNested(depth: number): void {
-    const writer = this.#writer
-    const { shape } = this
-    if (depth < shape.length - 1) printList(writer, '[]', shape[depth] as number, () => this.#printNested(depth + 1))
-    else if (depth < shape.length) this.#printElements(shape[depth] as number)
-    else {
-      const start = writer.length
-      this.#printElements(1)
-      // The element without its brackets.
-      writer.bytes.copyWithin(start, start + 1, writer.length - 1)
-      writer.length -= 2
-    }
-  }
-
-  #printElements(count: number): void {
-    const { name, dataType, bytes } = this.#tensor
-    if (dataType === 'BYTES') {
-      printList(this.#writer, '[]', count, () => this.#printString())
-      return
-    }
-    const start = this.#position
-    this.#position += count * elementBytes[dataType]
-    writeTensorData(this.#writer, new Tensor(name, dataType, [count], bytes.subarray(start, this.#position)))
+    requireJsonType(tensor.dataType)
+    super(writer, tensor, ',', {})
   }
 
   /** Bytes that are no text are printed as clients send them: `{"b64": "…"}`. */
-  #printString(): void {
-    const { name, bytes } = this.#tensor
-    const start = this.#position + 4
-    const end = start > bytes.length ? Infinity : start + this.#view.getUint32(this.#position, true)
-    if (end > bytes.length) {
-      throw new ServerError('INTERNAL', `output tensor shape does not match size of output for '${name}'`)
-    }
-    this.#position = end
-    const element = bytes.subarray(start, end)
-    if (isUtf8(element)) this.#writer.stringBytes(element, 0, element.length)
-    else this.#writer.raw(`{"b64":"${Buffer.from(element).toString('base64')}"}`)
+  protected override printText(start: number, end: number): void {
+    const element = this.bytes.subarray(start, end)
+    if (isUtf8(element)) this.writer.stringBytes(element, 0, element.length)
+    else this.writer.raw(`{"b64":"${Buffer.from(element).toString('base64')}"}`)
   }
 }

@@ -4,6 +4,7 @@ import { worded } from '../model/worded-error.ts'
 import { elementBytes } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { Tensor } from '../tensor/tensor.ts'
+import { bytesElement } from './bytes-element.ts'
 import type { ParsedInfer } from './parsed-infer.ts'
 import type { RequestLimits } from './request-limits.ts'
 
@@ -26,7 +27,7 @@ export function readRawInferRequest(body: Uint8Array, signature: ModelSignature,
     throw worded('rawInputs', { prefix: idPrefix, count: inputs.length, model: modelName })
   }
   const shape = deduceShape(body.length, spec, signature.isBatching)
-  const bytes = spec.dataType === 'BYTES' ? withLength(body) : body
+  const bytes = spec.dataType === 'BYTES' ? bytesElement([body]) : body
   if (spec.dataType !== 'BYTES') {
     const expected = elementCount(shape) * elementBytes[spec.dataType]
     if (expected !== body.length) {
@@ -65,12 +66,4 @@ function deduceShape(bodyBytes: number, spec: InputSpec, isBatching: boolean): S
     shape[open] = Math.floor(Math.floor(bodyBytes / fixedCount) / elementBytes[spec.dataType])
   }
   return shape
-}
-
-/** The one copy of a raw request: a BYTES element starts with its length. */
-function withLength(body: Uint8Array): Uint8Array {
-  const element = Buffer.allocUnsafe(4 + body.length)
-  element.writeUInt32LE(body.length, 0)
-  element.set(body, 4)
-  return element
 }

@@ -1,7 +1,7 @@
 // A tensor's elements → the flat array of a JSON output.
 
 import { ServerError } from '../base/server-error.ts'
-import { elementBytes } from '../tensor/data-type.ts'
+import { elementBytes, type DataType } from '../tensor/data-type.ts'
 import { elementCount } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import {
@@ -36,20 +36,24 @@ export const numberAt: Partial<Record<Tensor['dataType'], NumberAt>> = {
   FP64: (target, offset, view, i) => writeDouble(target, offset, view.getFloat64(i * 8, true)),
 }
 
-const mismatch = (name: string): ServerError =>
+export const outputMismatch = (name: string): ServerError =>
   new ServerError('INTERNAL', `output tensor shape does not match size of output for '${name}'`)
+
+/** Throws INVALID_ARG for elements that JSON has no form for. */
+export function requireJsonType(dataType: DataType): void {
+  if (dataType !== 'FP16' && dataType !== 'BF16') return
+  throw ServerError.withoutStack(
+    'INVALID_ARG',
+    `sending ${dataType} data via JSON is not supported. Please use the binary data format for output`,
+  )
+}
 
 /** Writes the elements between brackets. */
 export function writeTensorData(writer: JsonTextWriter, tensor: Tensor): void {
   const { name, dataType, bytes } = tensor
-  if (dataType === 'FP16' || dataType === 'BF16') {
-    throw ServerError.withoutStack(
-      'INVALID_ARG',
-      `sending ${dataType} data via JSON is not supported. Please use the binary data format for output`,
-    )
-  }
+  requireJsonType(dataType)
   const count = elementCount(tensor.shape)
-  if (dataType !== 'BYTES' && bytes.length !== count * elementBytes[dataType]) throw mismatch(name)
+  if (dataType !== 'BYTES' && bytes.length !== count * elementBytes[dataType]) throw outputMismatch(name)
   writer.raw('[')
   if (dataType === 'BYTES') writeStrings(writer, name, bytes, count)
   else if (dataType === 'BOOL') writeBooleans(writer, bytes)
@@ -85,10 +89,10 @@ function writeStrings(writer: JsonTextWriter, name: string, bytes: Uint8Array, c
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let offset = 0
   for (let i = 0; i < count; i++) {
-    if (offset + 4 > bytes.length) throw mismatch(name)
+    if (offset + 4 > bytes.length) throw outputMismatch(name)
     const start = offset + 4
     offset = start + view.getUint32(offset, true)
-    if (offset > bytes.length) throw mismatch(name)
+    if (offset > bytes.length) throw outputMismatch(name)
     if (i > 0) writer.raw(',')
     writer.stringBytes(bytes, start, offset)
   }

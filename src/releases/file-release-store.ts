@@ -3,6 +3,7 @@
 
 import { mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { isRunning } from '../base/is-running.ts'
 import type { Log } from '../base/log.ts'
 import { replaceFile } from '../base/replace-file.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
@@ -98,7 +99,7 @@ export class FileReleaseStore implements ReleaseStore {
       throw new ServerError('UNAVAILABLE', `the state folder '${this.#folder}' cannot be made: ${messageOf(reason)}; give another one with --state-dir`) // prettier-ignore
     }
     const owner = Number(await readFile(this.#lockFile, 'utf8').catch(() => '0'))
-    if (owner > 0 && owner !== process.pid && isAlive(owner)) {
+    if (owner > 0 && owner !== process.pid && isRunning(owner)) {
       throw new ServerError('UNAVAILABLE', `the state folder '${this.#folder}' belongs to the server with the process id ${owner}; give this server another one with --state-dir or another --id`) // prettier-ignore
     }
     const handle = await open(this.#lockFile, 'w', 0o600)
@@ -113,12 +114,3 @@ const isThere = (value: unknown): boolean => typeof value === 'object' && value 
 
 /** Names of models may have any character; a file's name may not. */
 const fileName = (name: string): string => `${encodeURIComponent(name).replaceAll('.', '%2E').slice(0, 200)}.json`
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (reason) {
-    return (reason as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}

@@ -2,26 +2,17 @@
 // Serving configuration, those that SageMaker loads. To the rest of the server they are one more repository.
 
 import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, rm, symlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { newOwnFolder } from '../base/own-folder.ts'
 import { ServerError } from '../base/server-error.ts'
+import type { FolderMap, MappedModel } from '../model/folder-map.ts'
 import { modelNameProblem } from './model-name.ts'
 import type { ListOptions, RepositoryStore, StoreEntry, StoreStat } from './repository-store.ts'
-import { uploadPrefix } from './stale-uploads.ts'
 import { isVersionName } from './version-policy.ts'
 
 /** The root of the repository that the mapped models make up. */
 export const mappedRoot = 'mapped:'
-
-type MappedModel = {
-  /** A folder of this machine, or an address such as `s3://bucket/models/resnet`. */
-  readonly folder: string
-  /** The configuration of a model whose folder has none; null: it is completed from the model's files. */
-  readonly configText: string | null
-  /** The version policy of a model whose own configuration has none; left out: there is no other. */
-  readonly versionPolicyText?: string
-}
 
 /** The most models that are mapped at a time. Each costs a listing when repositories are polled. */
 const mostMappedModels = 10_000
@@ -34,7 +25,7 @@ const savedModelFiles = ['saved_model.pb', 'saved_model.pbtxt']
 /** A place in the store underneath. */
 type Place = { readonly root: string; readonly path: string }
 
-export class MappedFolders implements RepositoryStore {
+export class MappedFolders implements RepositoryStore, FolderMap {
   readonly #inner: RepositoryStore
   readonly #models = new Map<string, MappedModel>()
   /** By name: a folder of links for a model whose SavedModels are its version folders. */
@@ -129,7 +120,7 @@ export class MappedFolders implements RepositoryStore {
   async #linkSavedModels(name: string, to: string, versions: readonly string[]): Promise<string> {
     const known = this.#links.get(name)
     if (known !== undefined && known.to !== to) await this.#removeLinks(name)
-    const links = this.#links.get(name) ?? { to, folder: newFolder() }
+    const links = this.#links.get(name) ?? { to, folder: newOwnFolder('upload') }
     this.#links.set(name, links)
     const folder = join(await links.folder, name)
     for (const version of versions) {
@@ -182,8 +173,6 @@ export class MappedFolders implements RepositoryStore {
 /** `m/3/model.savedmodel/variables` → `3/variables` */
 const insideSavedModel = (name: string, version: string, path: string): string =>
   `${version}${path.slice(`${name}/${version}/${savedModelName}`.length)}`
-
-const newFolder = async (): Promise<string> => mkdtemp(join(tmpdir(), await uploadPrefix()))
 
 const folderEntry = (name: string): StoreEntry => ({
   name,

@@ -1,12 +1,11 @@
 // Models whose files come with a load request instead of from a repository. The files lie in a folder of their own as long as
 // the model serves.
 
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { newOwnFolder } from '../base/own-folder.ts'
 import { ServerError } from '../base/server-error.ts'
 import { modelNameProblem } from './model-name.ts'
-import { uploadPrefix } from './stale-uploads.ts'
 
 /** Relative path inside the model's folder → content. */
 export type UploadedFiles = ReadonlyMap<string, Uint8Array>
@@ -23,7 +22,7 @@ export async function writeUploadedModel(name: string, files: UploadedFiles): Pr
   const nameProblem = modelNameProblem(name)
   if (nameProblem !== null) throw new ServerError('INVALID_ARG', nameProblem)
   const paths = [...files.keys()].map((file) => [file, relativePath(file)] as const)
-  const root = await mkdtemp(path.join(tmpdir(), await uploadPrefix()))
+  const root = await newOwnFolder('upload')
   const remove = (): Promise<void> => rm(root, { recursive: true, force: true })
   try {
     await mkdir(path.join(root, name))

@@ -23,6 +23,7 @@ type Settings = {
   defaultMaxQueueSize?: number
   sloMs?: number
   padding?: BatchPadding
+  heldCount?: number
 }
 
 const policyOf = (from: Partial<QueuePolicy>): QueuePolicy => ({
@@ -58,6 +59,7 @@ function schedulerUnderTest(settings: Settings = {}) {
     preservesOrder,
     refusesUnread: true,
     padding: settings.padding ?? null,
+    startHold: settings.heldCount === undefined ? null : { requestCount: settings.heldCount, backlogCount: 0 },
     sloNs: settings.sloMs === undefined ? null : settings.sloMs * 1e6,
   })
   const send = (id: string, rows = 1, fields: Partial<InferenceRequestFields> = {}): InferenceRequest => {
@@ -86,6 +88,33 @@ test('a full batch does not wait for the turn to end', () => {
   const { send, seen } = schedulerUnderTest({ maxBatchSize: 2 })
   for (const id of ['a', 'b', 'c']) send(id)
   assert.deepEqual(seen, ['a+b'])
+})
+
+test('a held start waits for its number of requests, and later requests for nothing', () => {
+  const { send, seen, endTurn, clock, first } = schedulerUnderTest({ maxBatchSize: 2, delayUs: 100, heldCount: 3 })
+  send('a')
+  send('b')
+  endTurn()
+  clock.advanceUs(1000)
+  assert.deepEqual(seen, [], 'neither a full batch nor the delay starts it')
+  send('c')
+  endTurn()
+  first.finish()
+  clock.advanceUs(100)
+  assert.deepEqual(seen, ['a+b', 'c'])
+  first.finish()
+  send('d', 2)
+  assert.deepEqual(seen, ['a+b', 'c', 'd'])
+})
+
+test('a held start does not keep the server from stopping', async () => {
+  const { send, seen, endTurn, scheduler, first } = schedulerUnderTest({ heldCount: 3 })
+  send('a')
+  endTurn()
+  const drained = scheduler.drain()
+  first.finish()
+  await drained
+  assert.deepEqual(seen, ['a'])
 })
 
 test('what waits while the instances are busy runs together when one is free', () => {

@@ -21,6 +21,7 @@ import { planBatch, type BatchLimits } from './plan-batch.ts'
 import { QueueGuard } from './queue-guard.ts'
 import { queueFullError, stoppedError, timeoutError } from './refusals.ts'
 import { ResponseOrder } from './response-order.ts'
+import { mayStart, type StartHold } from './start-hold.ts'
 
 /**
  * A batch may leave so much of its delay early. Without that the event loop turns until the last microsecond of the delay,
@@ -62,6 +63,8 @@ export class DynamicBatchScheduler implements Scheduler {
   #seats: readonly InstanceSeat[]
   #claimants: readonly Instance[]
   readonly #drain = new Drain(() => this.#isEmpty && this.#runningCount === 0)
+  /** Null as soon as the scheduler has begun. */
+  #hold: StartHold | null
   #isDispatching = false
   #isTurnAwaited = false
   #runningCount = 0
@@ -104,6 +107,7 @@ export class DynamicBatchScheduler implements Scheduler {
     // Answers take memory that nobody counts, so fewer of them wait than requests may.
     this.#maxDoneCount = Math.min(this.#maxQueueSize, Math.max(100, 8 * limits.maxBatchSize * instances.length))
     this.#padding = padding
+    this.#hold = more.startHold ?? null
     this.#adaptive = sloNs === null ? null : new AdaptiveDelay(sloNs, limits)
     this.#loneRuns =
       more.runsFailedAlone === true
@@ -241,8 +245,10 @@ export class DynamicBatchScheduler implements Scheduler {
   /** Hands batches to idle Instances. The guard is there because an Instance may finish inside `execute`. */
   #dispatch(): void {
     if (this.#isDispatching) return
-    this.#isDispatching = true
     this.#isTurnAwaited = false
+    if (this.#hold !== null && !mayStart(this.#hold, this.#queue.size, 0) && !this.#drain.isRefusing) return
+    this.#hold = null
+    this.#isDispatching = true
     let isWaiting = false
     let isHeldUp = false
     while (!this.#isEmpty) {

@@ -6,6 +6,7 @@ import type { BatchQueueSettings, QueuePolicy } from './batch-queue.ts'
 import type { OverloadSettings } from './overload-control.ts'
 import { joinRule } from './join-rule.ts'
 import type { BatchLimits } from './plan-batch.ts'
+import type { StartHold } from './start-hold.ts'
 
 export type DynamicBatchSettings = {
   readonly modelName?: string
@@ -22,6 +23,8 @@ export type DynamicBatchSettings = {
   readonly overload?: OverloadSettings | null
   /** True: a request that finds the queue full is refused before it is read. */
   readonly refusesUnread?: boolean
+  /** Null or absent: the first request may run. */
+  readonly startHold?: StartHold | null
 }
 
 /** `config` must be valid. */
@@ -29,7 +32,10 @@ export function dynamicBatchSettings(
   config: ModelConfig,
   batching: ModelDynamicBatching,
   signature: ModelSignature,
-  options: { readonly defaultMaxQueueSize: number } & Pick<DynamicBatchSettings, 'overload' | 'refusesUnread'>,
+  options: { readonly defaultMaxQueueSize: number } & Pick<
+    DynamicBatchSettings,
+    'overload' | 'refusesUnread' | 'startHold'
+  >,
 ): DynamicBatchSettings {
   const maxBatchSize = Math.max(1, config.maxBatchSize)
   const { preferredBatchSize, defaultQueuePolicy, priorityQueuePolicy } = batching
@@ -59,6 +65,7 @@ export function dynamicBatchSettings(
     // A decoupled model may have answered, or may still answer, before it fails: to run it twice would show.
     overload: options.overload ?? null,
     refusesUnread: options.refusesUnread === true,
+    startHold: options.startHold ?? null,
     runsFailedAlone: !signature.isDecoupled && (readParameter(config, 'run_failed_batches_alone') ?? true),
   }
 }

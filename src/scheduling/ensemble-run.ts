@@ -209,7 +209,7 @@ export class EnsembleRun implements Placed {
       const tensor = scope.find(name) ?? null
       const spec = signature.outputByName.get(name)
       if (tensor === null || spec === undefined) continue
-      const rank = spec.dims.length + (signature.isBatching ? 1 : 0)
+      const rank = (spec.reshape ?? spec.dims).length + (signature.isBatching ? 1 : 0)
       outputs.push(inputTensor(tensor, { name, tensor: name, rank, isBatching: signature.isBatching }))
     }
     const isFinal = this.#selection.origin < 0 || (this.#isIdle && this.#answering.size === 0)

@@ -44,6 +44,9 @@ type Setup = {
   decoupled?: string[]
   maxInflightRequests?: number
   isLikeTriton?: boolean
+  /** Of the ensemble; its outputs have it as their `reshape` where it is given. */
+  reshape?: number[]
+  maxBatchSize?: number
 }
 
 function schedulerUnderTest({ inputs = ['I'], outputs, steps, decoupled = [], ...options }: Setup) {
@@ -61,11 +64,14 @@ function schedulerUnderTest({ inputs = ['I'], outputs, steps, decoupled = [], ..
     modelNamespace: '',
   }))
   const ensembleScheduling = { step, maxInflightRequests: options.maxInflightRequests ?? 0 }
-  const config = configOf('e', inputs, outputs, { platform: 'ensemble', ensembleScheduling })
+  const { maxBatchSize = 0, reshape } = options
+  const plain = configOf('e', inputs, outputs, { platform: 'ensemble', ensembleScheduling, maxBatchSize })
+  const reshaped = plain.output.map((output) => ({ ...output, dims: [2, 2], reshape: { shape: reshape ?? [] } }))
+  const config = reshape === undefined ? plain : { ...plain, output: reshaped }
   const models = new Map(
     parsed.map(({ modelName, ins, outs }) => {
       const policy = { modelTransactionPolicy: { decoupled: decoupled.includes(modelName) } }
-      return [modelName, configOf(modelName, ins, outs, policy)]
+      return [modelName, configOf(modelName, ins, outs, { ...policy, maxBatchSize })]
     }),
   )
   const signature = new ModelSignature(config)
@@ -134,6 +140,14 @@ test('a step starts when its inputs are there, and steps that do not wait for ea
   assert.deepEqual(called(), ['c'])
   answer('c', { O: 4 })
   assert.deepEqual(outcomes, ['O=4'])
+})
+
+test('an output with a reshape leaves the ensemble in the shape that its step gave it', () => {
+  const setup: Setup = { outputs: ['O'], steps: ['a I>O'], reshape: [4], maxBatchSize: 8 }
+  const { send, open, responses } = schedulerUnderTest(setup)
+  send()
+  open[0]?.respond(InferenceResponse.of([new Tensor('O', 'UINT8', [1, 4], new Uint8Array(4))]))
+  assert.deepEqual(responses[0]?.outputs[0]?.shape, [1, 4])
 })
 
 test('only what the requested outputs need runs, and a step is asked only for what is needed', () => {

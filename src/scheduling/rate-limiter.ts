@@ -145,7 +145,8 @@ export class LimitedInstance implements Instance {
   readonly #limiter: RateLimiter
   readonly #inner: Instance
   readonly #priority: number
-  #executionCount = 0
+  /** Triton counts the load and the warm-up of an instance, too: an instance of low priority begins later. */
+  #executionCount = 2
   #isRunning = false
   /** The scheduler sets this. It is called when the instance may run. */
   wake: () => void = () => undefined

@@ -79,7 +79,7 @@ test('a control has one element, and one row where the model batches', () => {
   ])
 })
 
-test('a correlation id fits its control: numbers cut to size, strings framed, and a string never taken for a number', () => {
+test('a correlation id fits its control: numbers cut to size, strings framed, and neither taken for the other', () => {
   const bytes = (dataType: ConfigDataType, correlationId: bigint | string): number[] => [
     ...(appended(controlsOf({ C: { kind: 'CONTROL_SEQUENCE_CORRID', dataType } }), { correlationId })[0] as Tensor)
       .bytes,
@@ -94,4 +94,11 @@ test('a correlation id fits its control: numbers cut to size, strings framed, an
     "sequence batching control 'C' data-type is 'BYTES', but model 'm' expects 'UINT64'",
   )
   assert.equal(numeric.problem(requestOf({ correlationId: 7n })), null)
+  const text = controlsOf({ C: { kind: 'CONTROL_SEQUENCE_CORRID', dataType: 'TYPE_STRING' } })
+  assert.equal(
+    text.problem(requestOf({ correlationId: 7n })),
+    "sequence batching control 'C' data-type is 'UINT64', but model 'm' expects 'BYTES'",
+  )
+  assert.equal(text.problem(requestOf({ correlationId: 'ab' })), null)
+  assert.equal(text.problem(requestOf({ correlationId: 0n })), null, 'a request without an id')
 })

@@ -40,10 +40,12 @@ export class SequenceControls {
 
   /** Why the model's control cannot carry the correlation id; null when it can. */
   problem({ correlationId }: InferenceRequest): string | null {
-    if (typeof correlationId !== 'string') return null
+    // A request without an id gets a number from the scheduler.
+    if (correlationId === 0n) return null
+    const given = typeof correlationId === 'string' ? 'BYTES' : 'UINT64'
     for (const { name, dataType } of this.#ids) {
-      if (dataType === 'BYTES') continue
-      return `sequence batching control '${name}' data-type is 'BYTES', but model '${this.#modelName}' expects '${dataType}'`
+      if ((dataType === 'BYTES') === (given === 'BYTES')) continue
+      return `sequence batching control '${name}' data-type is '${given}', but model '${this.#modelName}' expects '${dataType}'`
     }
     return null
   }
@@ -94,7 +96,7 @@ function pair(
   return [encode(values[0] ?? 0), encode(values[1] ?? 1)]
 }
 
-/** A 32-bit control gets the low 32 bits, as in Triton; a string control gets a number in decimal. */
+/** A 32-bit control gets the low 32 bits, as in Triton; a string control gets the scheduler's own number in decimal. */
 function idBytes(id: bigint | string, dataType: DataType): Uint8Array {
   if (dataType === 'BYTES') return encodeBytesElements([String(id)])
   const bytes = new Uint8Array(8)

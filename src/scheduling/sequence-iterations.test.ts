@@ -190,5 +190,8 @@ test('a model without iterative_sequence cannot have a request again, and is tol
   endTurn()
   finish()
   assert.match(outcomes[0] ?? '', /^a INVALID_ARG .*non-zero or non-empty correlation ID/)
-  assert.match(outcomes[1] ?? '', /^b UNSUPPORTED model 'm' .*iterative_sequence: true/)
+  assert.match(
+    outcomes[1] ?? '',
+    /^b UNSUPPORTED Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE.* model 'm' .*iterative_sequence: true/,
+  )
 })

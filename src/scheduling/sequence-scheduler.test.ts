@@ -14,6 +14,7 @@ import { Tensor } from '../tensor/tensor.ts'
 import { SequenceScheduler } from './sequence-scheduler.ts'
 import { HeldInstance } from '../../test/fakes/held-instance.ts'
 import { sequenceSettings } from './sequence-settings.ts'
+import type { StartHold } from './start-hold.ts'
 
 /** Adds its input X to the state S, if there is one, and gives both out. */
 class AddingInstance extends HeldInstance {
@@ -34,7 +35,14 @@ function outputsOf({ inputs }: InferenceRequest): Tensor[] {
   return [new Tensor('Y', 'UINT8', [1], sum), new Tensor('S_OUT', 'UINT8', [1], sum)]
 }
 
-type Setup = { batching?: string; maxBatchSize?: number; instanceCount?: number; maxQueueSize?: number; extra?: string }
+type Setup = {
+  batching?: string
+  maxBatchSize?: number
+  instanceCount?: number
+  maxQueueSize?: number
+  extra?: string
+  startHold?: StartHold
+}
 
 function schedulerUnderTest(setup: Setup = {}) {
   const { batching = '', maxBatchSize = 0, instanceCount = 1, maxQueueSize = 100, extra = '' } = setup
@@ -54,6 +62,7 @@ function schedulerUnderTest(setup: Setup = {}) {
   const settings = sequenceSettings(config, config.sequenceBatching, new ModelSignature(config), {
     maxQueueSize,
     initialStates,
+    startHold: setup.startHold ?? null,
   })
   const turns: (() => void)[] = []
   const log = new MemoryLog()
@@ -102,6 +111,50 @@ test('requests of a sequence run one after the other in their order, whatever co
   for (const id of ['s1', 'n1', 's2', 'e1', 'e2']) send(id)
   for (let i = 0; i < 5; i++) first.finish()
   assert.deepEqual(seen, ['i0:s1', 'i0:n1', 'i0:s2', 'i0:e1', 'i0:e2'])
+})
+
+test('a held start waits for its requests in slots and in the backlog, and then all instances run', () => {
+  const startHold = { requestCount: 3, backlogCount: 1 }
+  const { send, endTurn, seen } = schedulerUnderTest({ maxBatchSize: 1, instanceCount: 2, startHold })
+  for (const id of ['s1', 'n1', 's2']) send(id)
+  endTurn()
+  assert.deepEqual(seen, [], 'the backlog is empty')
+  send('s3')
+  endTurn()
+  assert.deepEqual(seen, ['i0:s1', 'i1:s2'])
+})
+
+test('for a held start, a second sequence of one id is in the backlog', () => {
+  const startHold = { requestCount: 2, backlogCount: 1 }
+  const { send, endTurn, seen } = schedulerUnderTest({ maxBatchSize: 1, startHold })
+  for (const id of ['s1', 'e1']) send(id)
+  endTurn()
+  assert.deepEqual(seen, [])
+  send('s1')
+  endTurn()
+  assert.deepEqual(seen, ['i0:s1'])
+})
+
+test('a held start does not keep the server from stopping', async () => {
+  const { send, seen, scheduler, first } = schedulerUnderTest({ startHold: { requestCount: 3, backlogCount: 0 } })
+  send('b1')
+  const drained = scheduler.drain()
+  first.finish()
+  await drained
+  assert.deepEqual(seen, ['i0:b1'])
+})
+
+test('sequences stay together on an instance that is done before it answers, as one of ONNX Runtime is', () => {
+  const { send, endTurn, seen, first } = schedulerUnderTest({ maxBatchSize: 2 })
+  for (const id of ['s1', 's2', 'n1', 'n2', 'e1', 'e2']) send(id)
+  endTurn()
+  for (let i = 0; i < 3; i++) {
+    const batch = first.batches.shift() as Batch
+    batch.executed()
+    for (const request of batch.requests) first.answer(request)
+    endTurn()
+  }
+  assert.deepEqual(seen, ['i0:s1+s2', 'i0:n1+n2', 'i0:e1+e2'])
 })
 
 test('a START in the middle of a sequence is warned of, at most once a second', () => {

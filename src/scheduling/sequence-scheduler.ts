@@ -19,6 +19,7 @@ import { fillerRequest, shapeKey } from './sequence-filler.ts'
 import { SequenceLane, SequenceQueue, type QueuedRequest } from './sequence-lane.ts'
 import { planSequenceBatch } from './sequence-plan.ts'
 import type { SequenceSettings } from './sequence-settings.ts'
+import { mayStart, type StartHold } from './start-hold.ts'
 
 export type SequenceDependencies = {
   readonly clock: Clock
@@ -45,6 +46,8 @@ export class SequenceScheduler implements Scheduler, Sequences {
   #runningCount = 0
   readonly #drain = new Drain(() => this.#pendingCount === 0 && this.#runningCount === 0)
   readonly #sequences = new Drain(() => this.#active.size === 0)
+  /** Null as soon as the scheduler has begun. */
+  #hold: StartHold | null
   #isClosed = false
   #isTurnAwaited = false
   #cancelReaper: Cancel | null = null
@@ -57,6 +60,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     this.#afterThisTurn = dependencies.afterThisTurn
     this.#log = (dependencies.log ?? silentLog).from('sequence-scheduler.ts')
     this.#settings = settings
+    this.#hold = settings.startHold ?? null
     this.#lanes = instances.map((instance) => new SequenceLane(instance, settings.slotCount))
     this.#deadlines = new Deadlines(this.#clock, (nowNs) => {
       for (let due = this.#deadlines.takeDue(nowNs); due !== null; due = this.#deadlines.takeDue(nowNs)) {
@@ -90,6 +94,22 @@ export class SequenceScheduler implements Scheduler, Sequences {
     sequence.requests.push(this.#queued(sequence, request, nowNs))
     if (sequence.lane === null) this.#limitWait(sequence, request, nowNs)
     else this.#dispatchSoon(sequence.lane)
+    if (this.#hold !== null) this.#startIfEnough(this.#hold)
+  }
+
+  #startIfEnough(hold: StartHold): void {
+    let backlogCount = 0
+    for (const { lane, requests } of this.#active.values()) {
+      // Behind the end of a sequence, another one of the same id waits for its slot.
+      let isWaitingForSlot = lane === null
+      for (const { request } of requests) {
+        if (isWaitingForSlot) backlogCount++
+        else isWaitingForSlot = request.isSequenceEnd
+      }
+    }
+    if (!mayStart(hold, this.#pendingCount - backlogCount, backlogCount)) return
+    this.#hold = null
+    for (const lane of this.#lanes) this.#dispatchSoon(lane)
   }
 
   /** Clients can cause this warning, so it is written at most once a second. */
@@ -155,6 +175,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
   /** No more requests will come: waiting batches run now, and sequences without a request give their slots up. */
   drain(): Promise<void> {
     this.#drain.refuse()
+    this.#hold = null
     for (const sequence of this.#active.values()) {
       if (sequence.running === null && sequence.requests.size === 0) this.#leaveSlot(sequence)
     }
@@ -293,7 +314,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
 
   /** The guard is there because an Instance may finish inside `execute`. */
   #dispatch(lane: SequenceLane): void {
-    if (lane.isDispatching) return
+    if (lane.isDispatching || this.#hold !== null) return
     lane.isDispatching = true
     lane.forgetWake()
     while (!lane.isExecuting) {
@@ -408,7 +429,8 @@ export class SequenceScheduler implements Scheduler, Sequences {
     if (sequence.isOver || (isLast && sequence.requests.size === 0)) this.#leaveSlot(sequence)
     else {
       this.#touch(sequence, this.#clock.nowNs())
-      if (sequence.lane !== null && !sequence.lane.isExecuting) this.#dispatch(sequence.lane)
+      // An Instance may be done before it answers. All answers of its batch are awaited, so that the next batch is as full.
+      if (sequence.lane !== null && !sequence.lane.isExecuting) this.#dispatchSoon(sequence.lane)
     }
     this.#checkDrained()
   }

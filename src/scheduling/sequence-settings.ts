@@ -3,6 +3,7 @@ import type { ModelSignature } from '../config/model-signature.ts'
 import { SequenceControls } from './sequence-controls.ts'
 import type { SequenceBatchLimits } from './sequence-plan.ts'
 import { SequenceStates } from './sequence-states.ts'
+import type { StartHold } from './start-hold.ts'
 
 export type SequenceSettings = {
   readonly modelName: string
@@ -19,6 +20,8 @@ export type SequenceSettings = {
   readonly shapesMayDiffer: boolean
   readonly controls: SequenceControls
   readonly states: SequenceStates
+  /** Null or absent: the first request may run. */
+  readonly startHold?: StartHold | null
 }
 
 /** `initialStates` holds the content of each `data_file`, by the state's input name. */
@@ -26,7 +29,11 @@ export function sequenceSettings(
   config: ModelConfig,
   batching: ModelSequenceBatching,
   signature: ModelSignature,
-  options: { readonly maxQueueSize: number; readonly initialStates: ReadonlyMap<string, Uint8Array> },
+  options: {
+    readonly maxQueueSize: number
+    readonly initialStates: ReadonlyMap<string, Uint8Array>
+    readonly startHold?: StartHold | null
+  },
 ): SequenceSettings {
   const { oldest, direct } = batching
   const maxBatchSize = Math.max(1, config.maxBatchSize)
@@ -51,5 +58,6 @@ export function sequenceSettings(
       batching.state.some(isOpen),
     controls: new SequenceControls(config),
     states: new SequenceStates(config, options.initialStates),
+    startHold: options.startHold ?? null,
   }
 }

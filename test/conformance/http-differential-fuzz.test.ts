@@ -4,6 +4,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { fieldValue } from '../../src/transport/http1/http-message.ts'
 import { cutIntoPieces, generateConnection } from './http-message-fuzzer.ts'
 import { NodeReader, readByUs, type ReadRequest, type Reading } from './http-parsers.ts'
 
@@ -58,7 +59,11 @@ test(`${cases} generated connections: we accept nothing that Node refuses, and r
 
 function isSame(a: ReadRequest, b: ReadRequest | undefined): boolean {
   if (b === undefined || a.method !== b.method || a.target !== b.target || a.body !== b.body) return false
-  return a.headers.length === b.headers.length && a.headers.every((text, i) => text === b.headers[i])
+  // Blanks behind a value are kept, and no reader of a header sees them.
+  return (
+    a.headers.length === b.headers.length &&
+    a.headers.every((text, i) => fieldValue(text) === fieldValue(b.headers[i] as string))
+  )
 }
 
 const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n'

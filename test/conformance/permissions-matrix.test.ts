@@ -320,7 +320,7 @@ test('every route of the other HTTP ports asks for its action and no other', () 
   const sagemaker = { pingMode: 'ready', inferenceType: 'infer', defaultModel: '', modelRoot: '/' } as const
   checkRoutes(sagemakerRoutes(part, sagemaker), otherPorts['sagemaker'] ?? {}, 'http')
   checkRoutes(inferenceRoutes(part), withSlash(otherPorts['torchserveInference']), 'http')
-  checkRoutes(managementRoutes(part, { allowsModelApi: true }), withSlash(otherPorts['torchserveManagement']), 'http')
+  checkRoutes(managementRoutes(part, true), withSlash(otherPorts['torchserveManagement']), 'http')
   checkRoutes(openAiOwnRoutes(part, part), otherPorts['openAiOwn'] ?? {}, 'http')
   checkRoutes(torchserveMetricsRoutes(part), withSlash(otherPorts['torchserveMetrics']), 'http')
   const settings = { healthRoute: '/health', predictRoute: '/predict', defaultModel: 'm' }
@@ -341,7 +341,7 @@ test('every RPC of TorchServe asks for its action and no other', () => {
     StreamPredictions: 'inference model',
     StreamPredictions2: 'inference model',
   }
-  const managed = torchserveManagementGrpc(part, { allowsModelApi: true }).methods
+  const managed = torchserveManagementGrpc(part, true).methods
   const all = {
     ...rules,
     ...Object.fromEntries(managed.map(({ path }) => [rpcOf(path), 'model-repository model' as const])),

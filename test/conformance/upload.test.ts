@@ -223,6 +223,15 @@ test('compressed texts of a PNG have a limit, because they are inflated though n
   assert.equal((await predict('planar', withTexts(bomb, plain))).status, 200)
 })
 
+test('of a GIF only the first picture is looked at, and the blocks of that one have a limit', async () => {
+  const head = Buffer.from([...Buffer.from('GIF89a'), 2, 0, 2, 0, 0x80, 0, 0, 255, 0, 0, 0, 0, 255])
+  const picture = Buffer.from([0x2c, 0, 0, 0, 0, 2, 0, 2, 0, 0, 2, 3, 0x44, 0x34, 0x05, 0])
+  const remarks = (count: number): Buffer => Buffer.alloc(3 * count, Buffer.from([0x21, 0xfe, 0]))
+  assert.equal((await predict('planar', Buffer.concat([head, remarks(1000), picture, picture]))).status, 200)
+  const bomb = Buffer.concat([head, remarks(1_048_577), picture])
+  assert.match(await refused('planar', bomb), /more than 1048576 blocks in its first picture or before it/)
+})
+
 test('texts of an answer have a limit', async () => {
   assert.match(await refused('words', 'x'.repeat(2_100_000), 'text/plain'), /has 2100004 bytes of text, at most 2097152 are told here: use POST/) // prettier-ignore
 })

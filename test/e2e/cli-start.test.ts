@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -23,6 +23,18 @@ const linesOf = (output: string): string[] =>
   output
     .split('\n')
     .map((line) => line.replace(/^([IWE])\d{4} [\d:.]+ \d+ [\w.]+:\d+\] /, '$1 ').replace(/ +\|/g, ' |'))
+
+/** Loads for as long as there is no such file. */
+const waitingModel = (file: string): string => `
+  import { existsSync } from 'node:fs'
+  import { defineModel } from 'galatea/model'
+  export default defineModel({
+    config: { inputs: [{ name: 'IN', dataType: 'INT32', dims: [1] }], outputs: [{ name: 'OUT', dataType: 'INT32', dims: [1] }] },
+    async initialize() {
+      while (!existsSync('${file}')) await new Promise((resolve) => setTimeout(resolve, 10))
+    },
+    infer: () => [],
+  })`
 
 describe('a start', () => {
   test("prints Triton's tables and lines", async () => {
@@ -63,8 +75,13 @@ describe('a start', () => {
     for (const line of expected) assert.ok(lines.includes(line), `${line}\nis not in\n${lines.join('\n')}`)
   })
 
-  test('at a terminal counts the models as they load, in colour, within the width of the terminal', async () => {
-    const serve = `stty cols 70; exec '${process.execPath}' '${launcher}' ${anyPort.join(' ')} --examples`
+  test('at a terminal counts the models as they load, in colour, within the width of the terminal', async (context) => {
+    const root = mkdtempSync(path.join(tmpdir(), 'galatea-terminal-'))
+    context.after(() => rmSync(root, { recursive: true, force: true }))
+    const mayGoOn = path.join(root, 'may-go-on')
+    mkdirSync(path.join(root, 'models/slow/1'), { recursive: true })
+    writeFileSync(path.join(root, 'models/slow/1/model.ts'), waitingModel(mayGoOn))
+    const serve = `stty cols 70; exec '${process.execPath}' '${launcher}' ${anyPort.join(' ')} --examples --model-repository='${root}/models'`
     const child = spawn('script', ['-qefc', serve, '/dev/null'], {
       env: { ...process.env, TERM: 'xterm', NO_COLOR: '' },
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -72,13 +89,16 @@ describe('a start', () => {
     let output = ''
     child.stdout.on('data', (text: Buffer) => (output += String(text)))
     const closed = once(child, 'close')
+    await until(() => /\r.\[K. Loading models: \d of 4 ready, now [\w, ]*slow/.test(output), 'the count', {
+      seen: () => output,
+    })
+    writeFileSync(mayGoOn, '')
     await until(() => output.includes("1]}]}'"), 'the screen of the start', { seen: () => output })
     child.kill('SIGTERM')
     await closed
     assert.ok(output.includes(`${escape}[1mGalatea`), output)
-    assert.match(output, /\r.\[K. Loading models: \d of 3 ready/)
     assert.match(output, /Console +\S*http:\/\/127\.0\.0\.1:\d+\/console/)
-    assert.match(output, /Models +\S*digit_image, digits, simple/)
+    assert.match(output, /Models +\S*digit_image, digits, simple, slow/)
     const lines = output.replaceAll(/[^\w\s]\[\d*[mK]/g, '').split(/[\r\n]+/)
     assert.ok(lines.every((line) => line.length <= 70), lines.join('\n')) // prettier-ignore
     assert.doesNotMatch(output, /TRITONBACKEND|successfully loaded/)
@@ -159,6 +179,17 @@ describe('a start that fails', () => {
     assert.match(stderr, new RegExp(`^error: creating server: .*${address.port}`, 'm'))
   })
 
+  test('because one of the repositories is not there, in every control mode', async () => {
+    await using repository = await DelayRepository.create()
+    await repository.addModel('fine', 0)
+    for (const mode of ['none', 'explicit', 'poll']) {
+      const both = [`--model-repository=${repository.path}`, '--model-repository=/no/such/folder']
+      const { status, stderr } = galatea(...both, `--model-control-mode=${mode}`)
+      assert.equal(status, 1, mode)
+      assert.match(stderr, /^error: creating server: Internal - failed to stat file \/no\/such\/folder/m)
+    }
+  })
+
   test('because of a flag: the reason on stderr, nothing on stdout, exit code 1', () => {
     assert.partialDeepStrictEqual(galatea('--examples', '--load-model=simple'), {
       status: 1,
@@ -168,6 +199,33 @@ describe('a start that fails', () => {
         "Run 'galatea serve --help' for all flags.\n",
     })
   })
+})
+
+test('a server without a port stays until it gets a signal', async () => {
+  await using repository = await DelayRepository.create()
+  await repository.addModel('one', 0)
+  const noPorts = ['http', 'grpc', 'metrics'].map((port) => `--allow-${port}=false`)
+  const child = spawn(process.execPath, [launcher, `--model-repository=${repository.path}`, ...noPorts], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  try {
+    let output = ''
+    child.stdout.on('data', (piece: Buffer) => (output += piece.toString()))
+    const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null
+    await until(() => output.includes('1 of 1 model versions are ready') || hasEnded(), 'the model is ready')
+    // A process that nothing keeps is gone before it has answered several of these.
+    for (let asked = 1; asked <= 20 && !hasEnded(); asked++) {
+      child.kill('SIGHUP')
+      await until(() => output.split('opened anew').length > asked || hasEnded(), 'the signal is answered')
+    }
+    assert.equal(hasEnded(), false)
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    assert.deepEqual(await exited, [0, null])
+    assert.match(output, /Signal \(15\) received/)
+  } finally {
+    child.kill('SIGKILL')
+  }
 })
 
 test('all lines go to the file with --log-file', async () => {

@@ -25,13 +25,20 @@ function binaryRequest(): { readonly head: string; readonly body: Buffer } {
   return { head, body: Buffer.concat([Buffer.from(head), Buffer.from(new Float32Array([4, 5, 6]).buffer)]) }
 }
 
-type Answer = { readonly status: number; readonly type: string | null; readonly body: Buffer }
+type Answer = {
+  readonly status: number
+  readonly type: string | null
+  readonly body: Buffer
+  /** The bytes of the JSON, where a header says them. */
+  readonly headBytes: string | null
+}
 
 async function ask(url: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(url, init)
   return {
     status: response.status,
     type: response.headers.get('content-type'),
+    headBytes: response.headers.get('inference-header-content-length'),
     body: Buffer.from(await response.arrayBuffer()),
   }
 }
@@ -44,9 +51,8 @@ const post = (url: string, body: unknown, headers: Record<string, string> = {}):
   })
 const json = ({ body }: Answer): Record<string, unknown> => JSON.parse(body.toString()) as Record<string, unknown>
 
-async function assertBinaryAnswer(answer: Answer, mediaType: string): Promise<void> {
+async function assertBinaryAnswer(answer: Answer, size: number): Promise<void> {
   assert.equal(answer.status, 200, answer.body.toString())
-  const size = Number(new RegExp(`^${RegExp.escape(mediaType)};json-header-size=(\\d+)$`).exec(answer.type ?? '')?.[1])
   const head = JSON.parse(answer.body.toString('utf8', 0, size)) as { outputs: { name: string }[] }
   assert.equal(head.outputs[0]?.name, 'OUTPUT0')
   assert.deepEqual(answer.body.subarray(size), Buffer.from(new Float32Array([4, 5, 6]).buffer))
@@ -66,7 +72,10 @@ describe('SageMaker', () => {
     const { head, body } = binaryRequest()
     const binary = (size: string): Promise<Answer> =>
       post(`${url}/invocations`, body, { 'Content-Type': `${mediaType};json-header-size=${size}` })
-    await assertBinaryAnswer(await binary(String(head.length)), mediaType)
+    const told = await binary(String(head.length))
+    const size = /^application\/vnd\.sagemaker-triton\.binary\+json;json-header-size=(\d+)$/.exec(told.type ?? '')?.[1]
+    assert.equal(told.headBytes, null)
+    await assertBinaryAnswer(told, Number(size))
     const refused = async (size: string): Promise<unknown> => {
       const answer = await binary(size)
       return [answer.status, json(answer)['error']]
@@ -193,7 +202,10 @@ describe('Vertex AI', () => {
     assert.equal(json(await post(predict, jsonRequest))['model_name'], 'b')
     const { head, body } = binaryRequest()
     const type = `${mediaType};json-header-size=${head.length}`
-    await assertBinaryAnswer(await post(predict, body, { 'Content-Type': type }), mediaType)
+    const told = await post(predict, body, { 'Content-Type': type })
+    // As in Triton: the media type is one of requests.
+    assert.equal(told.type, 'application/octet-stream')
+    await assertBinaryAnswer(told, Number(told.headBytes))
     const led = (to: string, sent: unknown = {}): Promise<Answer> =>
       post(predict, sent, { 'X-Vertex-Ai-Triton-Redirect': to })
     assert.equal(json(await led('v2/models/a/infer', jsonRequest))['model_name'], 'a')

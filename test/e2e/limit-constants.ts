@@ -63,10 +63,17 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'fleet/ads-service.ts mostStreams',
     'fleet/ads-stream.ts mostNames',
   ],
-  'requests that the picker looks at together; bytes of a body that it looks at': [
-    'fleet/picker-service.ts mostRequests',
-    'fleet/picker-service.ts mostHeadBytes',
+  'characters of the names of resources of one Envoy, of all Envoys; refusals of Envoys in the log': [
+    'fleet/ads-stream.ts mostNameBytes',
+    'fleet/ads-stream.ts mostNameBytesTogether',
   ],
+  'requests that the picker looks at together; bytes of a body that it looks at, its pieces, and bytes of all bodies that it holds':
+    [
+      'fleet/picker-service.ts mostRequests',
+      'fleet/picker-service.ts mostHeadBytes',
+      'fleet/picker-service.ts mostHeldPieces',
+      'fleet/picker-service.ts mostHeldBytes',
+    ],
   'sequences whose server the picker remembers': ['fleet/endpoint-picker.ts mostSequences'],
   "bytes of the file of servers, of the list of a server's models": [
     'fleet/member-source.ts mostFileBytes',
@@ -136,6 +143,12 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/upload/picture-decoder.ts mostWaiting',
     'frontends/upload/picture-decoder.ts longestDecodeSecs',
   ],
+  'fields and values of all examples of a call over gRPC (TensorFlow Serving), bytes of their names in one example': [
+    'protocol/tfserving/example-inputs.ts mostExampleFields',
+    'protocol/tfserving/example-inputs.ts mostExampleTextBytes',
+  ],
+  'fields in the shape of a TensorProto': ['protocol/tfserving/tensor-proto-reader.ts mostShapeFields'],
+  'blocks of a GIF before the end of its first picture': ['protocol/upload/gif-file.ts mostBlocks'],
   'bytes of the compressed texts in a PNG, and its chunks': [
     'frontends/upload/picture-decoder.ts mostPackedTextBytes',
     'frontends/upload/picture-decoder.ts mostChunks',
@@ -262,9 +275,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'characters of a query parameter of a feed': ['frontends/feeds/feed-query.ts longestValue'],
   'unread events of one `generate_stream`': [
-    'ports/http/http-exchange.ts mostUnreadBytes',
-    'frontends/openai/generation-call.ts mostUnreadBytes',
-    'frontends/torchserve/torchserve-grpc.ts mostUnreadBytes',
+    'exchange/send-piece.ts mostUnreadBytes',
     'exchange/inference-exchange.ts mostBehindBytes',
   ],
   'requests that wait for a model': ['engine/serving/load-version.ts mostWaitingRequests'],
@@ -281,6 +292,9 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'an ONNX run on the main thread': ['backends/onnx/execution-place.ts mostSizes'],
   'JSON of at least 256 KiB, read by threads': ['ports/http/json-offload.ts mostShortBytes'],
   'calls at a time on one gRPC connection': ['transport/http2/server-preface.ts maxConcurrentStreams'],
+  'characters, and lists and objects, of the configuration in a load request': [
+    'protocol/model-config-json.ts mostConfigContainers',
+  ],
   'instances of a model, all groups and devices together': ['config/validate-amounts.ts mostInstances'],
   'places for sequences: `max_batch_size` or `max_candidate_sequences` × instances': [
     'config/validate-amounts.ts mostSlots',
@@ -416,7 +430,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'telemetry/gpu-metrics.ts maxLineLength',
     'cli/described-model.ts maxErrorLength',
     'cli/python-program.ts maxOutputLength',
-    'repository/torchserve/install-requirements.ts mostErrorText',
+    'repository/torchserve/torch-archive.ts mostErrorText',
     'frontends/openai/template-worker.ts longestMessage',
     'cli/log-sink.ts maxPendingChars',
     'cli/access-line.ts maxTextChars',

@@ -393,6 +393,10 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
 
   // Models
   'requests that wait for a model': driveQueue,
+  'characters, and lists and objects, of the configuration in a load request': loads(
+    { ...identityConfig, instance_group: Array.from({ length: 9000 }, () => ({})) },
+    /^400 .*more than 8192 lists and objects/,
+  ),
   'instances of a model, all groups and devices together': loads(
     { ...identityConfig, instance_group: [{ count: 2_147_483_647, kind: 'KIND_CPU' }] },
     /^400 .*1024/,

@@ -115,10 +115,12 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/fleet/fleet-bounds.test.ts',
     '1024 Envoys may be connected',
   ),
-  'requests that the picker looks at together; bytes of a body that it looks at': elsewhere(
+  'characters of the names of resources of one Envoy, of all Envoys; refusals of Envoys in the log': elsewhere(
     'src/fleet/fleet-bounds.test.ts',
-    'the picker keeps 64 KiB',
+    'have more than 2097152 characters',
   ),
+  'requests that the picker looks at together; bytes of a body that it looks at, its pieces, and bytes of all bodies that it holds':
+    elsewhere('src/fleet/fleet-bounds.test.ts', 'the picker keeps 64 KiB'),
   'sequences whose server the picker remembers': elsewhere(
     'src/fleet/endpoint-picker.test.ts',
     '100000 are remembered',
@@ -181,6 +183,12 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/protocol/tfserving/serving-request.test.ts',
     '256 tasks are the most',
   ),
+  'fields and values of all examples of a call over gRPC (TensorFlow Serving), bytes of their names in one example':
+    elsewhere('src/protocol/tfserving/example-inputs.test.ts', 'more than 2097152 fields'),
+  'fields in the shape of a TensorProto': elsewhere(
+    'src/protocol/tfserving/tensor-proto-reader.test.ts',
+    'its shape has more than 1024 fields',
+  ),
   'bytes of a tensor that a TensorProto fills from fewer elements': elsewhere(
     'src/protocol/tfserving/tensor-proto-reader.test.ts',
     'a shape that is larger than the limit is refused before memory is taken',
@@ -197,6 +205,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
   'samples of an uploaded sound, as it is and at the rate of the model': elsewhere(
     'test/conformance/upload.test.ts',
     'at most 16777216 are taken',
+  ),
+  'blocks of a GIF before the end of its first picture': elsewhere(
+    'test/conformance/upload.test.ts',
+    'more than 1048576 blocks',
   ),
   'bytes of the compressed texts in a PNG, and its chunks': elsewhere(
     'test/conformance/upload.test.ts',

@@ -264,6 +264,26 @@ test('one of several is called, loaded and unloaded by its name in full, and nam
   assert.equal(await asking.infer('both'), 2)
 })
 
+test('an ensemble calls the model of its own repository as soon as there is one', async (context) => {
+  const repositories = await writeRepositories(context)
+  const a = repositories.root('A')
+  await using server = await startServerProcess([...repositories.flags, '--model-control-mode=explicit'])
+  const asking = new Asking(server, repositories)
+  await writeEnsemble(a, 'outer', 'cross')
+  assert.equal(await asking.load('outer'), '200 ')
+  assert.equal(await asking.infer('outer'), 20)
+  await writeAdding(a, 'onlyb', 5)
+  assert.equal(await asking.load('onlyb'), '200 ')
+  assert.equal(await asking.infer('cross'), 5)
+  assert.equal(await asking.infer('outer'), 5)
+  // The load of an ensemble brings its parts along.
+  assert.equal(await asking.load('viaens'), '200 ')
+  assert.equal(await asking.infer('viaens'), 1)
+  await writeAdding(repositories.root('C'), 'uses_both', 7)
+  assert.equal(await asking.load('viaens'), '200 ')
+  assert.equal(await asking.infer('viaens'), 7)
+})
+
 test('in poll mode names and ensembles follow what the repositories have', async (context) => {
   const repositories = await writeRepositories(context)
   const poll = ['--model-control-mode=poll', '--repository-poll-secs=1']

@@ -115,6 +115,17 @@ async def execute(self, requests):
                 sender.send(pb_utils.InferenceResponse(response.output_tensors()))
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 `)
+/** Answers until its caller has enough. */
+const endless = textModel(`
+def execute(self, requests):
+    for request in requests:
+        sender = request.get_response_sender()
+        while not request.is_cancelled():
+            sender.send(answer(1))
+            time.sleep(0.001)
+        error = pb_utils.TritonError("stopped", pb_utils.TritonError.CANCELLED)
+        sender.send(pb_utils.InferenceResponse(error=error), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+`)
 const decoupledText = `${textConfig}model_transaction_policy { decoupled: true }\n`
 
 const automatic = `${imports}
@@ -146,6 +157,7 @@ before(async () => {
     asynchronous: { code: asynchronous, config: textConfig },
     waiting: { code: waiting, config: decoupledText },
     calling: { code: calling, config: decoupledText },
+    endless: { code: endless, config: decoupledText },
     misnamed: {
       code: textModel('def execute(self, requests):\n    return [answer(1) for _ in requests]').replace(
         '"OUT"',
@@ -392,6 +404,30 @@ count = pb_utils.Tensor("COUNT", np.array([3], np.int32))
 responses = pb_utils.InferenceRequest(model_name="repeat", requested_output_names=["INDEX"], inputs=[count]).exec(decoupled=True)
 out = [[int(t.as_numpy()[0]) for t in response.output_tensors()] for response in responses]`
   assert.equal(await models.say('evaluate', code), '[[0], [1], [2], []]')
+})
+
+test('a loop over a decoupled call goes on where the last one was left, and starts over after the end', async () => {
+  const code = `
+count = pb_utils.Tensor("COUNT", np.array([3], np.int32))
+responses = pb_utils.InferenceRequest(model_name="repeat", requested_output_names=["INDEX"], inputs=[count]).exec(decoupled=True)
+index = lambda response: [int(t.as_numpy()[0]) for t in response.output_tensors()]
+out = [index(next(responses))] + [index(r) for r in responses] + [len(list(responses))]
+for response in responses:
+    break
+out = out + [index(next(responses)), len(list(responses)), len(list(responses))]`
+  assert.equal(await models.say('evaluate', code), '[[0], [1], [2], [], 4, [1], 2, 4]')
+})
+
+test('a decoupled call that is cancelled ends with the error of its own cancel', async () => {
+  const code = `
+x = pb_utils.get_input_tensor_by_name(r, "X")
+responses = pb_utils.InferenceRequest(model_name="endless", requested_output_names=["OUT"], inputs=[x]).exec(decoupled=True)
+for response in responses:
+    if response.has_error():
+        out = response.error().code() == pb_utils.TritonError.CANCELLED
+        break
+    responses.cancel()`
+  assert.equal(await models.say('evaluate', code), 'True')
 })
 
 test('threads of one execute may call other models at the same time', async () => {

@@ -157,7 +157,7 @@ test('controls of every kind and type arrive, correlation ids as text too', asyn
   const said = [
     await models.say('echo', '', { correlationId: 'café', isSequenceStart: true }),
     await models.say('echo', '', { correlationId: 'café', isSequenceEnd: true }),
-    await models.say('echo', '', { correlationId: 42n, isSequenceStart: true, isSequenceEnd: true }),
+    await models.say('echo', '', { correlationId: '42', isSequenceStart: true, isSequenceEnd: true }),
   ]
   assert.deepEqual(said, ["[7, False, 0.5, 'café']", "[-1, True, 0.5, 'café']", "[7, True, 0.5, '42']"])
 })

@@ -70,7 +70,7 @@ class TritonPythonModel(FrameworkModel):
         array = tensors.array_of(self._torch, name, answer)
         if array.dtype == np.object_ and self.source.is_batching:
             # A list of strings has no shape: its first dimension is the batch, the configuration gives the others.
-            dims = self._dims[name]
+            dims = self._dims.get(name, [-1])
             return array.reshape([-1] + dims if -1 not in dims else [-1, 1])
         return array
 

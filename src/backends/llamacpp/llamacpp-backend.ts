@@ -1,8 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { newOwnFolder } from '../../base/own-folder.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
@@ -102,7 +102,7 @@ async function withRewrittenPath<Result>(
   use: (rewrittenPath: string | null) => Promise<Result>,
 ): Promise<Result> {
   if (weights === 'file') return use(null)
-  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-weights-'))
+  const folder = await newOwnFolder('weights')
   try {
     return await use(path.join(folder, 'model.gguf'))
   } finally {

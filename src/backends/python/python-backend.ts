@@ -25,8 +25,8 @@ export type PythonBackendDependencies = {
   readonly services: ModelServices
   /** Of every process; absent: what a worker needs of the server's own. */
   readonly environment?: NodeJS.ProcessEnv
-  /** False: outputs that the configuration does not name are left out. */
-  readonly refusesUnknownOutputs?: boolean
+  /** True: outputs that the configuration does not name are left out, and what Triton refuses is refused. */
+  readonly followsTriton?: boolean
 }
 
 /** A process that completed a configuration waits this long for the load of its model, then it ends. */
@@ -65,7 +65,7 @@ export class PythonBackend implements Backend {
     this.name = shared.name
     this.#extraEnvironment = shared.environment ?? {}
     this.#dependencies = dependencies
-    this.#settings = parsePythonSettings(settings, dependencies.refusesUnknownOutputs)
+    this.#settings = parsePythonSettings(settings, dependencies.followsTriton)
     this.#sharedDirectory = shared.directory
     const { log, environment = workerEnvironment([]) } = dependencies
     this.#environments = new PythonEnvironments(log, this.#settings, environment)

@@ -129,7 +129,7 @@ export class PythonModel implements LoadedModel {
       decoupled: signature.isDecoupled,
       inputs: signature.inputs.map((input) => input.name),
       outputs: signature.outputs.map((output) => output.name),
-      refusesUnknownOutputs: this.#settings.refusesUnknownOutputs,
+      followsTriton: this.#settings.followsTriton,
       maxMemoryBytes: this.#maxMemoryBytes,
       sharedMemory: memory === null ? null : { inputsFd, outputsFd, ...memory },
     }

@@ -11,8 +11,8 @@ export type PythonSettings = {
   readonly stubTimeoutSeconds: number
   /** Where unpacked environments are kept; '' for the user's cache folder. */
   readonly environmentDirectory: string
-  /** False with --triton-defaults: Triton leaves out outputs that the configuration does not name. */
-  readonly refusesUnknownOutputs: boolean
+  /** True with --triton-defaults: what Galatea takes beyond Triton is refused or left out, as Triton does. */
+  readonly followsTriton: boolean
 }
 
 const mebibyte = 1024 * 1024
@@ -22,10 +22,7 @@ const defaultMaxBytes = 4 * 1024 * mebibyte
 const defaultInlineBytes = 8 * 1024
 
 /** Triton's keys without a meaning here (queue sizes, thread pools, names of regions) are accepted and ignored. */
-export function parsePythonSettings(
-  settings: ReadonlyMap<string, string>,
-  refusesUnknownOutputs = true,
-): PythonSettings {
+export function parsePythonSettings(settings: ReadonlyMap<string, string>, followsTriton = false): PythonSettings {
   const initialBytes = count(settings, 'shm-default-byte-size', minimumRegionBytes)
   if (initialBytes < minimumRegionBytes) {
     throw new ServerError(
@@ -53,7 +50,7 @@ export function parsePythonSettings(
       : null,
     stubTimeoutSeconds: count(settings, 'stub-timeout-seconds', 30),
     environmentDirectory: settings.get('environment-directory') ?? '',
-    refusesUnknownOutputs,
+    followsTriton,
   }
 }
 

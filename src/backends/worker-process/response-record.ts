@@ -87,8 +87,8 @@ export function encodeBlsResponse(
   writeUint64(frame, callId, headerBytes)
   frame.writeUInt16LE(outputs.length, headerBytes + 8)
   frame[headerBytes + 10] = flags
-  // As in Triton the calling model gets every error of a called model as INTERNAL.
-  frame[headerBytes + 11] = errorCodes.indexOf('INTERNAL')
+  // As in Triton 2.51 the calling model gets the errors of a called model as INTERNAL. It must know its own cancel() again.
+  frame[headerBytes + 11] = errorCodes.indexOf(response.error?.code === 'CANCELLED' ? 'CANCELLED' : 'INTERNAL')
   frame.writeUInt32LE(textBytes, headerBytes + 12)
   const writer = new TensorRecordWriter(frame, align16(headBytes), regions)
   let offset = headerBytes + responseHeadBytes

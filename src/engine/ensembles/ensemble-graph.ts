@@ -1,6 +1,6 @@
 import { isEnsemble } from '../../config/known-backends.ts'
 import type { ModelConfig, ModelEnsemblingStep } from '../../config/model-config.ts'
-import { modelKey, modelLabel, type ModelKey } from '../../model/model-key.ts'
+import { modelKey, modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
 import { keyOfModel, type PolledModel } from '../../repository/model-repository.ts'
 
 /** Which ensembles call which models, by key. It holds what was last read of each ensemble, loaded or not. */
@@ -36,6 +36,14 @@ export class EnsembleGraph {
       }
     }
     return [...found]
+  }
+
+  /** The ensembles of a namespace that call a model of this name, of whichever namespace. */
+  callersIn(namespace: string, name: string): ModelKey[] {
+    return [...this.#parts]
+      .filter(([ensemble]) => splitModelKey(ensemble).namespace === namespace)
+      .filter(([, parts]) => parts.some((part) => splitModelKey(part).name === name))
+      .map(([ensemble]) => ensemble)
   }
 
   /** Triton's text when the ensemble calls itself through others; null when it does not. */

@@ -110,8 +110,9 @@ export async function loadEnsemble(
   const config = structuredClone(draft)
   const configs = composingConfigs(models, namespace)
   normaliseModelConfig(config)
-  validateLoadedConfig(config, { gpuCount: settings.gpuCount })
+  // First, because a decoupled ensemble cannot have everything that another one can.
   config.modelTransactionPolicy = { decoupled: isEnsembleDecoupled(config, configs) }
+  validateLoadedConfig(config, { gpuCount: settings.gpuCount })
   const findStep = (step: ModelEnsemblingStep): ServedVersion | null => findPart(models, namespace, step)
   const labels = inheritedLabels(config, findStep, await readLabels(config, files.modelDirectory))
   const signature = new ModelSignature(config, labels)

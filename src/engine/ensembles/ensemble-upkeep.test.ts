@@ -87,6 +87,17 @@ test('an ensemble that cannot serve says why, keeps nobody else from it, and has
   })
 })
 
+test('an ensemble with a response cache does not load when a model that it calls is decoupled', async () => {
+  const decoupled = shelvedModel('x', `backend: "fake" ${tensors} model_transaction_policy { decoupled: true }`)
+  const cached = ensemble('a', 'x')
+  cached.config.responseCache = { enable: true }
+  const { engine, ready } = engineUnderTest([cached, decoupled])
+  await engine.start()
+  assert.deepEqual(ready(), ['x'])
+  const reason = engine.index().find(({ name }) => name === 'a')?.reason
+  assert.match(reason ?? '', /Response Cache does not currently support model a with 'decoupled' transaction policy/)
+})
+
 test('loading an ensemble loads what it calls, and an ensemble held back comes with its part', async () => {
   const { engine, backend, ready } = engineUnderTest([ensemble('a', 'x'), ensemble('b', 'x'), plain('x')], ['a'])
   backend.failing.add('x')

@@ -131,7 +131,9 @@ export class EnsembleUpkeep {
       const isChanged = await this.#dependencies.load(part, { isForced: false, ...along }).catch(() => false)
       if (isChanged) changed.add(partKey)
     }
-    if (await this.#dependencies.load(model, options)) changed.add(key)
+    // An ensemble whose files are as they were may call another model now.
+    const isForced = options.isForced || changed.size > 0
+    if (await this.#dependencies.load(model, { ...options, isForced })) changed.add(key)
     await this.#renewDependents(changed, key, options.origin)
   }
 
@@ -246,11 +248,17 @@ export class EnsembleUpkeep {
     }
   }
 
-  /** With namespaces also the ensembles with a step for which no model of that name was found before. */
+  /**
+   * With namespaces also the ensembles with a step for which no model of that name was found before, and those that called
+   * the model of another namespace because their own had none.
+   */
   #dependentsOf(key: ModelKey): ModelKey[] {
     const { namespace, name } = splitModelKey(key)
     const dependents = this.#graph.dependentsOf(key)
-    return namespace === undefined ? dependents : [...dependents, ...this.#graph.dependentsOf(modelKey('', name))]
+    if (namespace === undefined) return dependents
+    const callers = this.#graph.callersIn(namespace, name)
+    const indirect = callers.flatMap((caller) => this.#graph.dependentsOf(caller))
+    return [...dependents, ...this.#graph.dependentsOf(modelKey('', name)), ...callers, ...indirect]
   }
 
   #isServing(key: ModelKey): boolean {

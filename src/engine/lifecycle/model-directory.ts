@@ -1,6 +1,7 @@
 // Every model that was ever tried, and which of them a name stands for.
 
 import { nearestWord } from '../../base/nearest-word.ts'
+import { percentDecoded } from '../../base/percent-decoded.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Chooser } from '../../model/choice.ts'
 import { modelLabel, splitModelKey, type ModelKey } from '../../model/model-key.ts'
@@ -126,10 +127,5 @@ export class ModelDirectory {
 
 /** In a URL the slashes and colons of a name in full are encoded, and front ends pass names on as they came. */
 export function nameInFull(name: string): string {
-  if (!/%3a%3a/i.test(name)) return name
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    return name
-  }
+  return /%3a%3a/i.test(name) ? (percentDecoded(name) ?? name) : name
 }

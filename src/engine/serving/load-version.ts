@@ -24,6 +24,7 @@ import type { RateLimiter } from '../../scheduling/rate-limiter.ts'
 import { SequenceScheduler } from '../../scheduling/sequence-scheduler.ts'
 import { sequenceSettings } from '../../scheduling/sequence-settings.ts'
 import { executedSignature } from '../../scheduling/sequence-signature.ts'
+import type { StartHold } from '../../scheduling/start-hold.ts'
 import { InstanceSet } from './instance-set.ts'
 import type { CachedModel, ResponseCache } from '../../model/response-cache.ts'
 import { ResponseCacheScheduler } from '../../scheduling/response-cache-scheduler.ts'
@@ -68,6 +69,8 @@ export type LoadSettings = {
   readonly runsEnsemblesLikeTriton?: boolean
   /** `--model-max-execution-secs`, for models without `max_execution_ms`; 0 or absent: no limit. */
   readonly maxExecutionSecs?: number
+  /** Null or absent: a model runs its first request when it comes. */
+  readonly startHold?: StartHold | null
 }
 
 /** `draft` is the polled configuration; it is not changed. Frees what it made when a later step fails. */
@@ -266,10 +269,15 @@ function createScheduler(
   instances: readonly Instance[],
   initialStates: ReadonlyMap<string, Uint8Array>,
 ): Scheduler {
+  const { startHold = null } = settings
   const maxQueueSize = queueBound(settings, config, instances.length)
   const afterThisTurn = (fire: () => void): void => void setImmediate(fire)
   if (config.sequenceBatching !== null) {
-    const sequences = sequenceSettings(config, config.sequenceBatching, signature, { maxQueueSize, initialStates })
+    const sequences = sequenceSettings(config, config.sequenceBatching, signature, {
+      maxQueueSize,
+      initialStates,
+      startHold,
+    })
     return new SequenceScheduler({ clock, afterThisTurn, log }, instances, sequences)
   }
   const overload = overloadSettings(config, settings.queueDelayTargetMs ?? 0)
@@ -277,7 +285,7 @@ function createScheduler(
   const refusesUnread = (settings.queueDelayTargetMs ?? 0) > 0
   if (config.dynamicBatching === null)
     return new DirectScheduler({ clock }, instances, { modelName: config.name, maxQueueSize, overload, refusesUnread })
-  const options = { defaultMaxQueueSize: maxQueueSize, overload, refusesUnread }
+  const options = { defaultMaxQueueSize: maxQueueSize, overload, refusesUnread, startHold }
   const batching = dynamicBatchSettings(config, config.dynamicBatching, signature, options)
   return new DynamicBatchScheduler({ clock, afterThisTurn }, instances, batching)
 }

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
-import { silentLog } from '../../base/log.ts'
+import { MemoryLog } from '../../../test/fakes/memory-log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Instance } from '../../model/backend.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
@@ -61,11 +61,12 @@ async function warmedUp(
   })
   const modelDirectory = options.files ?? '/nowhere'
   const source = { config, signature: new ModelSignature(config), modelDirectory }
-  const outcome = await warmUp(silentLog, source, [instance('a'), instance('b')]).then(
+  const log = new MemoryLog()
+  const outcome = await warmUp(log, source, [instance('a'), instance('b')]).then(
     () => 'warm',
     (reason: unknown) => (reason instanceof ServerError ? `${reason.code} ${reason.message}` : String(reason)),
   )
-  return { outcome, runs, bytes }
+  return { outcome, runs, bytes, log }
 }
 
 test('every instance runs every sample, as requests of one row, as often as it says', async () => {
@@ -79,6 +80,16 @@ test('every instance runs every sample, as requests of one row, as often as it s
     const own = runs.filter((run) => run.startsWith(name))
     assert.deepEqual(own, [`${name} [1,2][1,2][1,2]`, `${name} [1,2][1,2][1,2]`, `${name} [1,2]`])
   }
+})
+
+test('the verbose log names every run, as Triton does', async () => {
+  const { log } = await warmedUp([{ name: 'big', count: 2, x: { zeroData: true } }])
+  const lines = log.entries.filter(({ level }) => level === 'verbose').map(({ message }) => message)
+  assert.deepEqual(
+    lines.filter((line) => line.includes('instance a')),
+    [1, 2].map((run) => `model 'm' instance a is running warmup sample 'big' for iteration ${run}`),
+  )
+  assert.equal(lines.length, 4)
 })
 
 test('others have their turn between the runs of an instance that answers at once, and while random data is made', async () => {

@@ -51,7 +51,7 @@ export async function warmUp(log: Log, source: WarmUpSource, instances: readonly
     samples.push(sample)
     warnOfUnknown(log, sample, source)
   }
-  await Promise.all(instances.map((instance) => warmUpInstance(instance, samples, source)))
+  await Promise.all(instances.map((instance) => warmUpInstance(log, instance, samples, source)))
 }
 
 function warnOfUnknown(log: Log, { name, inputs }: Sample, source: WarmUpSource): void {
@@ -63,9 +63,16 @@ function warnOfUnknown(log: Log, { name, inputs }: Sample, source: WarmUpSource)
   }
 }
 
-async function warmUpInstance(instance: Instance, samples: readonly Sample[], source: WarmUpSource): Promise<void> {
+async function warmUpInstance(
+  log: Log,
+  instance: Instance,
+  samples: readonly Sample[],
+  source: WarmUpSource,
+): Promise<void> {
   for (const sample of samples) {
-    for (let run = 0; run < sample.runs; run++) {
+    for (let run = 1; run <= sample.runs; run++) {
+      const which = `model '${source.config.name}' instance ${instance.name}`
+      log.verbose(`${which} is running warmup sample '${sample.name}' for iteration ${run}`)
       const failures = await runSample(instance, sample, source)
       // An instance that answers at once would keep the event loop from everybody else until all runs are done.
       await nextTurn()

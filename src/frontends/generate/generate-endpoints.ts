@@ -9,7 +9,7 @@ import type { InferenceResponse } from '../../model/inference-response.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { requestEncoding } from '../../ports/http/content-encoding.ts'
-import { errorResponse, httpStatusOf, retryHeaders } from '../../ports/http/error-response.ts'
+import { httpStatusOf, retryHeaders } from '../../ports/http/error-response.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
@@ -86,10 +86,6 @@ abstract class GenerateExchange extends HttpExchange {
         (parsed) => this.submit(parsed),
       )
     }
-  }
-
-  protected override refused(error: ServerError): void {
-    this.http.respond(errorResponse(error, jsonType))
   }
 
   protected get context(): GenerateContext & PrintedOutputs {

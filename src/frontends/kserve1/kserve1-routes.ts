@@ -1,7 +1,7 @@
 import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
-import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { errorResponse, jsonResponse, metricsResponse } from '../../ports/http/error-response.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { acting, get, large, open, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
@@ -34,7 +34,7 @@ const showTimes =
   (times: PredictTimes): RouteHandler =>
   (http, _name, _version, caller) => {
     const text = times.text(visibleModels(caller, 'metrics'))
-    http.respond(new HttpResponse(200, 'text/plain; version=0.0.4; charset=utf-8', [Buffer.from(text)]))
+    http.respond(metricsResponse(text))
   }
 
 /** The request may come as a CloudEvent. */

@@ -8,20 +8,16 @@ import type { InferenceResponse } from '../../model/inference-response.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { requestEncoding } from '../../ports/http/content-encoding.ts'
-import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
-import { HttpExchange } from '../../ports/http/http-exchange.ts'
+import { HttpExchange, sendText } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
-import { isLargeAnswer, largeRequestJsonBytes } from '../../ports/http/large-json.ts'
+import { isLargeListAnswer, largeRequestJsonBytes } from '../../ports/http/large-json.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
-import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import { readJsonRequestHead } from '../../protocol/json-request-head.ts'
 import { readPredictRequest, type ParsedPredict } from '../../protocol/predict-request.ts'
 import { writePredictResponse } from '../../protocol/predict-response.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
-import { elementCount } from '../../tensor/shape.ts'
-import { jsonType } from '../../transport/http1/http-message.ts'
 import type { PredictTimes } from './predict-times.ts'
 
 /** Checking each row costs as much as reading it, so a thread reads what is half as long as elsewhere. */
@@ -94,34 +90,20 @@ class PredictExchange extends HttpExchange {
     this.submit({ inputs })
   }
 
-  protected override refused(error: ServerError): void {
-    this.http.respond(errorResponse(error, jsonType))
-  }
-
-  protected override fail(error: ServerError): void {
-    this.answering.respond(errorResponse(error, jsonType))
-  }
-
   protected override write(response: InferenceResponse): void {
-    const then = this.#times === null ? send : this.#timed(this.#times)
+    const then = this.#times === null ? sendText : this.#timed(this.#times)
     const { signature } = this.version
     const context = { signature, outputs: [], binaryOutputDefault: false, isColumnar: this.#isColumnar }
-    const elements = response.outputs.reduce((sum, { shape }) => sum + elementCount(shape), 0)
-    const isLarge = elements > mostElements || isLargeAnswer(response.outputs, context)
-    if (isLarge) this.writeLater(this.#offload, 'predict', response, context, then)
+    if (isLargeListAnswer(response.outputs, context, mostElements))
+      this.writeLater(this.#offload, 'predict', response, context, then)
     else then(this.answering, response, writePredictResponse(response, context))
   }
 
-  #timed(times: PredictTimes): typeof send {
+  #timed(times: PredictTimes): typeof sendText {
     const answeredNs = this.parts.clock.nowNs()
     return (http, response, encoded) => {
-      send(http, response, encoded)
+      sendText(http, response, encoded)
       times.note(this.modelName, [this.#begunNs, this.#readNs, answeredNs, this.parts.clock.nowNs()])
     }
   }
-}
-
-function send(http: PortRequest, response: InferenceResponse, { head }: EncodedInferResponse): void {
-  response.release()
-  http.respond(jsonResponse(head))
 }

@@ -93,7 +93,7 @@ test('a page that cannot be written is a 500 and a line in the log', async (t) =
   })
   assert.equal((await get('/metrics')).status, 500)
   assert.deepEqual(
-    log.entries.map(({ message, fields }) => [message, fields['reason']]),
+    log.entries.filter(({ level }) => level === 'error').map(({ message, fields }) => [message, fields['reason']]),
     [['metrics page failed', 'broken']],
   )
 })

@@ -1,12 +1,14 @@
 // /v1/files and /v1/batches: a file of calls is uploaded, runs as a job, and its answers are downloaded.
 
+import type { Clock } from '../../base/clock.ts'
+import { inSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { BatchFile } from '../../jobs/batch-files.ts'
 import type { BatchView, OpenAiBatches } from '../../jobs/openai-batches.ts'
 import { answerWithFile } from '../../ports/http/file-answer.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
-import { readFormFields } from '../../protocol/form-fields.ts'
+import { formFields } from '../../protocol/form-fields.ts'
 import { badRequest, notImplemented } from '../../protocol/openai/openai-problem.ts'
 import { isObject, type JsonObject } from '../../protocol/openai/request-fields.ts'
 import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
@@ -23,7 +25,10 @@ export class BatchEndpoints {
   readonly #body: (http: PortRequest) => JsonObject
   readonly #refuse: Refuse
 
-  constructor(given: OpenAiBatches | null, body: (http: PortRequest) => JsonObject, refuse: Refuse) {
+  readonly #clock: Clock
+
+  constructor(clock: Clock, given: OpenAiBatches | null, body: (http: PortRequest) => JsonObject, refuse: Refuse) {
+    this.#clock = clock
     this.#given = given
     this.#body = body
     this.#refuse = refuse
@@ -32,7 +37,7 @@ export class BatchEndpoints {
   readonly files: RouteHandler = (http, _, __, caller) =>
     this.#answer(http, async (batches) => {
       if (http.method !== 'POST') return page(http.target, batches.listFiles(caller), fileJson)
-      const { purpose, name, bytes } = readUpload(http)
+      const { purpose, name, bytes } = await inSlices(this.#clock, readUpload(http))
       return fileJson(await batches.addFile(caller, name, purpose, bytes))
     })
 
@@ -118,8 +123,8 @@ const fileJson = ({ id, name, purpose, bytes, createdMs }: BatchFile) => ({
   status: 'processed',
 })
 
-function readUpload(http: PortRequest): { purpose: string; name: string; bytes: Buffer } {
-  const fields = readFormFields(http.body, headerOf(http.headers, 'content-type') ?? '')
+function* readUpload(http: PortRequest): Generator<void, { purpose: string; name: string; bytes: Buffer }> {
+  const fields = yield* formFields(http.body, headerOf(http.headers, 'content-type') ?? '')
   if (fields === null) throw badRequest('the body must be multipart/form-data with the fields purpose and file')
   const file = fields.find(({ name }) => name === 'file')
   const purpose = fields.find(({ name }) => name === 'purpose')?.value.toString('utf8') ?? ''

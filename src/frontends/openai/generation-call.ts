@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import type { ServerError } from '../../base/server-error.ts'
+import { sendPiece } from '../../exchange/send-piece.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { ChatOutput, type OutputEvent } from '../../protocol/openai/chat-output.ts'
@@ -24,9 +25,6 @@ import { OpenAiCall, type OpenAiParts } from './openai-call.ts'
 import type { PreparedJob, PrepareDone } from './openai-exchange.ts'
 import { textModelOf, type TextAnswer, type TextJob } from './text-model.ts'
 
-/** When a client leaves this much unread and the model cannot be paused, the call is given up. */
-const mostUnreadBytes = 16 * 1024 * 1024
-
 /** A choice while it grows. */
 type Growing = Choice & {
   readonly decoder: TextDecoder
@@ -43,7 +41,7 @@ export class GenerationCall extends OpenAiCall {
   readonly #form: AnswerForm
   readonly #choices: Growing[]
   #stream: ResponseStream | null = null
-  #isFull = false
+  isBehind = false
 
   constructor(
     parts: OpenAiParts,
@@ -214,25 +212,14 @@ export class GenerationCall extends OpenAiCall {
 
   #write(text: string): void {
     const stream = this.#stream as ResponseStream
-    if (stream.unreadBytes > mostUnreadBytes) {
-      this.parts.log.warning(
-        'a stream of the OpenAI API is given up: its client does not read and the model does not wait',
-        {
-          model: this.modelName,
-          unread_bytes: stream.unreadBytes,
-        },
-      )
-      this.cancelAll()
-      stream.abort()
-      return
-    }
-    if (stream.write(Buffer.from(text)) || this.#isFull) return
-    this.#isFull = true
-    stream.onDrain = () => {
-      this.#isFull = false
-      this.setPaused(false)
-    }
-    this.setPaused(true)
+    sendPiece(this, stream, stream.unreadBytes, () => stream.write(Buffer.from(text)))
+  }
+
+  giveUp(unreadBytes: number): void {
+    const text = 'a stream of the OpenAI API is given up: its client does not read and the model does not wait'
+    this.parts.log.warning(text, { model: this.modelName, unread_bytes: unreadBytes })
+    this.cancelAll()
+    this.#stream?.abort()
   }
 }
 

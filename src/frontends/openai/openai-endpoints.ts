@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import { visibleModels } from '../../access/require-right.ts'
+import { percentDecoded } from '../../base/percent-decoded.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
@@ -52,6 +53,7 @@ export class OpenAiEndpoints {
     this.#parts = { ...parts, log: parts.log.from('openai-endpoints.ts'), templates: new ChatTemplates(parts) }
     this.#limits = limits
     this.#batches = new BatchEndpoints(
+      parts.clock,
       parts.batches,
       (http) => this.#body(http),
       (http, reason) => this.#refuse(http, reason),
@@ -251,12 +253,9 @@ export class OpenAiEndpoints {
 
 /** All that follows `/v1/models/`: names of models may have slashes. */
 function modelIn(target: string): string {
-  const name = target.split('?', 1)[0]?.split('/').slice(3).join('/') ?? ''
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    throw badRequest('the name of the model in the path is not percent-encoded UTF-8')
-  }
+  const name = percentDecoded(target.split('?', 1)[0]?.split('/').slice(3).join('/') ?? '')
+  if (name === null) throw badRequest('the name of the model in the path is not percent-encoded UTF-8')
+  return name
 }
 
 const newId = (prefix: string): string => prefix + randomUUID().replaceAll('-', '')

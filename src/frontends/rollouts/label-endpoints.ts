@@ -1,5 +1,6 @@
 // Labels: names for versions of a model, as `champion`. `stable` and `candidate` are kept by rollouts.
 
+import { percentDecoded } from '../../base/percent-decoded.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { ReleaseControl } from '../../releases/release-control.ts'
@@ -35,9 +36,7 @@ export class LabelEndpoints {
 /** The segment after `/labels/`. */
 function labelIn(target: string): string {
   const [, label = ''] = /\/labels\/([^/?]+)\/infer(?:\?|$)/.exec(target) ?? []
-  try {
-    return decodeURIComponent(label)
-  } catch {
-    throw ServerError.withoutStack('INVALID_ARG', 'the label in the path is not percent-encoded text')
-  }
+  const decoded = percentDecoded(label)
+  if (decoded !== null) return decoded
+  throw ServerError.withoutStack('INVALID_ARG', 'the label in the path is not percent-encoded text')
 }

@@ -10,6 +10,7 @@ import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
+import type { FolderMap } from '../../model/folder-map.ts'
 import { emptyResponse, jsonResponse, messageResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
@@ -20,13 +21,6 @@ import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
 
 /** The model as the customer named it; the path has SageMaker's own name for it. */
 export const targetModelHeader = 'x-amzn-sagemaker-target-model'
-
-/** The part of the mapped folders that this front end needs. */
-type FolderMap = {
-  readonly models: ReadonlyMap<string, unknown>
-  map(name: string, model: { readonly folder: string; readonly configText: string | null }): void
-  unmap(name: string): Promise<void>
-}
 
 export type SagemakerModelParts = { readonly engine: Engine; readonly log: Log; readonly folders: FolderMap }
 

@@ -4,7 +4,6 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { emptyResponse, errorResponse, messageResponse } from '../../ports/http/error-response.ts'
-import { JsonHeaderSizeRequest } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import {
   anyMethod,
@@ -17,6 +16,7 @@ import {
   type RouteHandler,
 } from '../../ports/http/route.ts'
 import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
+import { SageMakerRequest } from './sagemaker-request.ts'
 import { SagemakerModels, targetModelHeader, type SagemakerModelParts } from './sagemaker-models.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
 
@@ -32,8 +32,6 @@ export type SagemakerParts = SagemakerModelParts & {
   /** The endpoints of v2 that /invocations may stand for. */
   readonly inference: Readonly<Record<SagemakerSettings['inferenceType'], RouteHandler>>
 }
-
-const sagemakerMediaType = 'application/vnd.sagemaker-triton.binary+json'
 
 export function sagemakerRoutes(parts: SagemakerParts, settings: SagemakerSettings): Route[] {
   const { engine } = parts
@@ -80,7 +78,7 @@ function withJsonHeaderSize(
   handle: (request: PortRequest) => void,
 ): void {
   try {
-    handle(new JsonHeaderSizeRequest(http, sagemakerMediaType, statusOf))
+    handle(new SageMakerRequest(http, statusOf))
   } catch (reason) {
     const error = engine.wording.tell(reason)
     engine.refusals.count(error)

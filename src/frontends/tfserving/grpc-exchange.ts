@@ -4,8 +4,7 @@ import type { Caller } from '../../access/caller.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
-import type { RequestHead } from '../../model/request-origin.ts'
-import type { InferenceRequest } from '../../model/inference-request.ts'
+import { noOrigin, type RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
@@ -14,9 +13,10 @@ import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
-import { GrpcStatus, statusCodes, type StatusCode } from '../../transport/grpc/grpc-status.ts'
+import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
+import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import type { WireModelSpec } from '../../protocol/tfserving/serving-request.ts'
-import { servableNotFound, type ServingModels } from './serving-models.ts'
+import { notChosen, type ServingModels } from './serving-models.ts'
 
 export type TfGrpcParts = ExchangeParts & {
   readonly options: GrpcOptions
@@ -42,33 +42,33 @@ export class FailedPrecondition extends ServerError {
 }
 
 export class TfGrpcExchange extends CallExchange {
-  readonly #parts: TfGrpcParts
+  readonly #serving: ServingModels
   readonly #asked: TfCall
-  #code: StatusCode | null = null
   #version = ''
 
   constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, received: Buffer) {
     super(parts, call, caller, received)
-    this.#parts = parts
+    this.#serving = parts.serving
     this.#asked = asked
     call.onCancel = () => this.cancel()
   }
 
   head(): RequestHead {
-    return { id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false }
+    return noOrigin.head()
   }
 
   start(): void {
-    const { name, version, label } = this.#asked.spec
+    const { spec } = this.#asked
     try {
-      if (name === '') throw ServerError.withoutStack('INVALID_ARG', 'ModelSpec has no name specified.')
-      this.#version = label === '' ? version : this.#parts.serving.versionOf(name, label)
+      if (spec.name === '') throw invalid('ModelSpec has no name specified.')
+      this.#version = this.#serving.versionOf(spec)
     } catch (reason) {
-      this.parts.engine.refusals.count(ServerError.from(reason))
-      this.#finish(ServerError.from(reason))
+      const error = ServerError.from(reason)
+      this.parts.engine.refusals.count(error)
+      this.fail(error)
       return
     }
-    this.begin(name, this.#version)
+    this.begin(spec.name, this.#version)
   }
 
   protected override read(version: ModelVersion): void {
@@ -87,57 +87,37 @@ export class TfGrpcExchange extends CallExchange {
   }
 
   protected override write(response: InferenceResponse): void {
-    const { clock } = this.parts
-    const trace = this.request?.trace ?? null
     const written = this.#asked.answer(response, this.version)
     if ('parts' in written) {
-      this.#send(written, response, trace)
+      this.sendOnly(written, response)
       return
     }
+    const trace = this.request?.trace ?? null
     trace?.retain()
     runInSlices(
-      clock,
+      this.parts.clock,
       written,
       () => !this.call.isEnded,
       (error, message) => {
-        if (message !== null) this.#send(message, response, trace)
+        if (message !== null) this.sendOnly(message, response)
         else {
           response.release()
-          this.#finish(this.told(error))
+          this.fail(this.told(error))
         }
         trace?.release()
       },
     )
   }
 
-  #send(message: MessageParts, response: InferenceResponse, trace: InferenceRequest['trace']): void {
-    const { clock } = this.parts
-    trace?.stamp('GRPC_SEND_START', clock.nowNs())
-    this.tellLoad()
-    this.call.sendLast(message, message.hasViews ? () => response.release() : null)
-    if (!message.hasViews) response.release()
-    trace?.stamp('GRPC_SEND_END', clock.nowNs())
-  }
-
-  #finish(error: ServerError): void {
-    const status = GrpcStatus.of(error)
-    this.tellLoad()
-    this.call.finish(this.#code === null ? status : new GrpcStatus(this.#code, status.message))
-  }
-
-  protected override told(reason: unknown): ServerError {
-    if (reason instanceof FailedPrecondition) this.#code = statusCodes.FAILED_PRECONDITION
-    return super.told(reason)
-  }
-
   protected override refused(error: ServerError): void {
-    // No version was chosen: TensorFlow Serving knows one reason for that.
-    const isLookup = error.code === 'NOT_FOUND' || error.code === 'INVALID_ARG'
-    const isMissing = this.signature === null && isLookup
-    this.#finish(isMissing ? servableNotFound(this.#asked.spec.name, this.#version) : error)
+    const isChosen = this.signature !== null
+    this.fail(isChosen ? error : notChosen(error, this.#asked.spec.name, this.#version))
   }
 
   protected override fail(error: ServerError): void {
-    this.#finish(error)
+    const status = GrpcStatus.of(error)
+    const isPrecondition = error instanceof FailedPrecondition
+    this.tellLoad()
+    this.call.finish(isPrecondition ? new GrpcStatus(statusCodes.FAILED_PRECONDITION, status.message) : status)
   }
 }

@@ -5,7 +5,7 @@ import { invalid, withOnes } from '../../protocol/tfserving/predict-request.ts'
 import { predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
 import { readPredictRequest, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
 import { isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
-import { TensorProtoReader, type TensorProtoLimits } from '../../protocol/tfserving/tensor-proto-reader.ts'
+import { TensorProtoReader } from '../../protocol/tfserving/tensor-proto-reader.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { FailedPrecondition, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 
@@ -27,7 +27,12 @@ export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
     },
     inputs: ({ signature }, reserve) => {
       const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
-      return inputsAtOnce(message, inputs, signature, limits) ?? inputsInSteps(message, inputs, signature, limits)
+      const readers: TensorProtoReader[] = []
+      for (const { name } of signature.inputs) {
+        const place = inputs.get(name)
+        if (place !== undefined) readers.push(new TensorProtoReader(name, message, place.start, place.end, limits))
+      }
+      return inputsAtOnce(readers, signature) ?? inputsInSteps(readers, signature)
     },
     answer: ({ outputs }, { version }) =>
       predictAnswer({ outputs, spec, version, asContent: options.answersTensorContent }),
@@ -35,41 +40,25 @@ export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
 }
 
 /** Null where an input is large, or its elements have to be copied. */
-function inputsAtOnce(
-  message: Buffer,
-  places: WirePredict['inputs'],
-  { inputs, isBatching }: Signature,
-  limits: TensorProtoLimits,
-): Tensor[] | null {
+function inputsAtOnce(readers: readonly TensorProtoReader[], signature: Signature): Tensor[] | null {
   const tensors: Tensor[] = []
-  for (const { name, dims } of inputs) {
-    const place = places.get(name)
-    if (place === undefined) continue
-    const tensor = new TensorProtoReader(name, message, place.start, place.end, limits).readAtOnce()
+  for (const reader of readers) {
+    const tensor = reader.readAtOnce()
     if (tensor === null) return null
-    tensors.push(inFullShape(tensor, dims, isBatching))
+    tensors.push(inFullShape(tensor, signature))
   }
   return tensors
 }
 
-function* inputsInSteps(
-  message: Buffer,
-  places: WirePredict['inputs'],
-  { inputs, isBatching }: Signature,
-  limits: TensorProtoLimits,
-): Generator<void, Tensor[]> {
+function* inputsInSteps(readers: readonly TensorProtoReader[], signature: Signature): Generator<void, Tensor[]> {
   const tensors: Tensor[] = []
-  for (const { name, dims } of inputs) {
-    const place = places.get(name)
-    if (place === undefined) continue
-    const reader = new TensorProtoReader(name, message, place.start, place.end, limits)
-    tensors.push(inFullShape(yield* reader.readInSteps(), dims, isBatching))
-  }
+  for (const reader of readers) tensors.push(inFullShape(yield* reader.readInSteps(), signature))
   return tensors
 }
 
-function inFullShape(tensor: Tensor, dims: readonly number[], isBatching: boolean): Tensor {
+function inFullShape(tensor: Tensor, { inputByName, isBatching }: Signature): Tensor {
   const { name, dataType, shape, bytes } = tensor
+  const dims = inputByName.get(name)?.dims ?? []
   if (shape.length >= dims.length + (isBatching ? 1 : 0)) return tensor
   const full = withOnes(shape, isBatching ? [-1, ...dims] : dims)
   return full === shape ? tensor : new Tensor(name, dataType, full, bytes)

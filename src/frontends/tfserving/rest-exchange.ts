@@ -4,26 +4,25 @@ import type { Caller } from '../../access/caller.ts'
 import type { Cancel } from '../../base/clock.ts'
 import type { ErrorCode, ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
-import type { RequestHead } from '../../model/request-origin.ts'
+import { noOrigin, type RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
 import { BodyInflater, requestEncoding } from '../../ports/http/content-encoding.ts'
-import { jsonResponse, retryHeaders } from '../../ports/http/error-response.ts'
-import { HttpExchange } from '../../ports/http/http-exchange.ts'
+import { retryHeaders } from '../../ports/http/error-response.ts'
+import { HttpExchange, sendText } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
-import { isLargeAnswer, largeRequestJsonBytes } from '../../ports/http/large-json.ts'
+import { isLargeListAnswer, largeRequestJsonBytes } from '../../ports/http/large-json.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
+import type { RouteHandler } from '../../ports/http/route.ts'
 import { tfservingJsonCodecs } from '../../ports/http/tfserving-json-codecs.ts'
-import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
 import type { TfMethod } from '../../protocol/tfserving/example-results.ts'
 import type { ParsedTfBody } from '../../protocol/tfserving/predict-request.ts'
 import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
-import { elementCount } from '../../tensor/shape.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
-import { servableNotFound, type ServingModels } from './serving-models.ts'
+import { notChosen, type ServingModels } from './serving-models.ts'
 
 /** Reading and checking nested lists takes longer than reading flat ones, and examples take longer still. */
 const largeBodyBytes: Readonly<Record<TfMethod, number>> = {
@@ -61,13 +60,15 @@ export type RestParts = ExchangeParts & {
 
 type RestSettings = RestParts & { readonly limits: RequestLimits; readonly inflater: BodyInflater }
 
-/** Where bodies go with the model and the version that they are for. */
-type RestEndpoint = (method: TfMethod, http: PortRequest, name: string, version: string, caller: Caller) => void
-
-export function restEndpoint(parts: RestParts, { requestLimits, maxInputBytes }: HttpOptions): RestEndpoint {
+/** Where the bodies of each method go. */
+export function restEndpoint(
+  parts: RestParts,
+  { requestLimits, maxInputBytes }: HttpOptions,
+): (method: TfMethod) => RouteHandler {
   const limits = { ...requestLimits, maxInputBytes }
   const settings = { ...parts, limits, inflater: new BodyInflater(maxInputBytes) }
-  return (method, http, name, version, caller) => new RestExchange(settings, method, http, caller, name).start(version)
+  return (method) => (http, name, version, caller) =>
+    new RestExchange(settings, method, http, caller, name).start(version)
 }
 
 class RestExchange extends HttpExchange {
@@ -105,10 +106,9 @@ class RestExchange extends HttpExchange {
         worded('unsupported', { text: `Content-Encoding '${header}' is not supported, only gzip and deflate` }),
       )
     } else {
-      this.#settings.inflater.inflate(this.#body, this.http.memory, (error, body) => {
+      this.inflate(this.#settings.inflater, (body) => {
         this.#body = body
-        if (error === null) this.#lookUp()
-        else this.refuse(error)
+        this.#lookUp()
       })
     }
   }
@@ -136,7 +136,7 @@ class RestExchange extends HttpExchange {
 
   /** The protocol has no ids, parameters or sequences. */
   override head(): RequestHead {
-    return { id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false }
+    return noOrigin.head()
   }
 
   protected override read({ signature }: ModelVersion): void {
@@ -159,11 +159,9 @@ class RestExchange extends HttpExchange {
   }
 
   protected override refused(error: ServerError): void {
-    // No version was chosen: TensorFlow Serving knows one reason for that.
-    const isLookup = error.code === 'NOT_FOUND' || error.code === 'INVALID_ARG'
-    const isMissing = this.signature === null && this.#hasBegun && isLookup
     if (this.#isAnswered()) return
-    this.http.respond(tfErrorResponse(isMissing ? servableNotFound(this.#name, this.#asked) : error))
+    const isChosen = this.signature !== null || !this.#hasBegun
+    this.http.respond(tfErrorResponse(isChosen ? error : notChosen(error, this.#name, this.#asked)))
   }
 
   protected override fail(error: ServerError): void {
@@ -177,15 +175,9 @@ class RestExchange extends HttpExchange {
       return
     }
     const printed = { signature: this.version.signature, outputs: [], binaryOutputDefault: false }
-    const elements = response.outputs.reduce((sum, { shape }) => sum + elementCount(shape), 0)
-    const isLarge = elements > mostElements || isLargeAnswer(response.outputs, printed)
     const context = { ...printed, method: this.#method, isColumnar: this.#isColumnar, rows: this.#rows }
-    if (isLarge) this.writeLater(this.#settings.offload, 'tfAnswer', response, context, send)
-    else send(this.answering, response, tfservingJsonCodecs.writers.tfAnswer(response, context))
+    if (isLargeListAnswer(response.outputs, printed, mostElements)) {
+      this.writeLater(this.#settings.offload, 'tfAnswer', response, context, sendText)
+    } else sendText(this.answering, response, tfservingJsonCodecs.writers.tfAnswer(response, context))
   }
-}
-
-function send(http: PortRequest, response: InferenceResponse, { head }: EncodedInferResponse): void {
-  response.release()
-  http.respond(jsonResponse(head))
 }

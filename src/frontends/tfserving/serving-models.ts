@@ -6,20 +6,15 @@ import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
+import type { FolderMap } from '../../model/folder-map.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { servingJson } from '../../protocol/tfserving/serving-messages.ts'
 import { tensorflowEnumName, defaultSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import type { ServingEntry } from '../../protocol/tfserving/serving-config.ts'
+import type { WireModelSpec } from '../../protocol/tfserving/serving-request.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 import type { Shape } from '../../tensor/shape.ts'
-
-/** The part of the mapped folders that this front end needs. */
-type FolderMap = {
-  readonly models: ReadonlyMap<string, unknown>
-  map(name: string, model: Pick<ServingEntry, 'folder' | 'configText' | 'versionPolicyText'>): void
-  unmap(name: string): Promise<void>
-}
 
 type ServingModelParts = {
   readonly engine: Engine
@@ -48,7 +43,6 @@ const predictMethod = 'tensorflow/serving/predict'
 export class ServingModels {
   readonly #parts: ServingModelParts
   readonly #log: Log
-  readonly #labels = new Map<string, ReadonlyMap<string, string>>()
   /** The models of the configuration: a new one replaces them. */
   readonly #entries = new Map<string, ServingEntry>()
   readonly #changes = new Turnstile(1)
@@ -56,21 +50,17 @@ export class ServingModels {
   constructor(parts: ServingModelParts) {
     this.#parts = parts
     this.#log = parts.log.from('serving-models.ts')
-    for (const entry of parts.entries) this.#note(entry)
-  }
-
-  #note(entry: ServingEntry): void {
-    this.#entries.set(entry.name, entry)
-    this.#labels.set(entry.name, entry.labels)
+    for (const entry of parts.entries) this.#entries.set(entry.name, entry)
   }
 
   get sharedConfigText(): string {
     return this.#parts.sharedConfigText ?? ''
   }
 
-  /** The version that a label stands for. Throws INVALID_ARG. */
-  versionOf(name: string, label: string): string {
-    const version = this.#labels.get(name)?.get(label)
+  /** The version that a request asks for; '': the highest. Throws INVALID_ARG for a label that stands for none. */
+  versionOf({ name, version: number, label }: Omit<WireModelSpec, 'signature'>): string {
+    if (label === null) return number
+    const version = this.#entries.get(name)?.labels.get(label)
     if (version === undefined) throw invalid(`Unrecognized servable version label: ${label.slice(0, 200)}`)
     return version
   }
@@ -100,7 +90,7 @@ export class ServingModels {
 
   /** SignatureDefMap. Throws NOT_FOUND. */
   metadataMessage(name: string, version: string): { readonly version: string; readonly signatures: MessageValue } {
-    const { signature, version: found } = this.find(name, version)
+    const { signature, version: found } = this.#find(name, version)
     const tensors = (sides: readonly TensorSide[]): Map<string, MessageValue> =>
       new Map(
         sides.map((side) => {
@@ -124,7 +114,7 @@ export class ServingModels {
   }
 
   /** Throws NOT_FOUND with TensorFlow Serving's text. */
-  find(name: string, version: string): ReturnType<Engine['findVersion']> {
+  #find(name: string, version: string): ReturnType<Engine['findVersion']> {
     try {
       return this.#parts.engine.findVersion(name, version)
     } catch {
@@ -152,7 +142,6 @@ export class ServingModels {
     for (const name of [...this.#entries.keys()].filter((one) => !wanted.has(one))) {
       const { gone } = await engine.unload(name, false, origin)
       this.#entries.delete(name)
-      this.#labels.delete(name)
       void gone.then(() => (this.#entries.has(name) ? undefined : folders.unmap(name)))
     }
     const failures: unknown[] = []
@@ -161,7 +150,7 @@ export class ServingModels {
       try {
         folders.map(name, entry)
         await engine.load(name, null, origin)
-        this.#note(entry)
+        this.#entries.set(name, entry)
       } catch (reason) {
         this.#log.error(`ReloadConfig failed for model '${name}'`, { reason: String(reason) })
         failures.push(reason)
@@ -178,6 +167,11 @@ export class ServingModels {
 export function servableNotFound(name: string, version: string): ServerError {
   const which = version === '' ? `Latest(${name})` : `Specific(${name}, ${version})`
   return ServerError.withoutStack('NOT_FOUND', `Servable not found for request: ${which}`)
+}
+
+/** The error of a request for which no version was chosen: TensorFlow Serving knows one reason for that. */
+export function notChosen(error: ServerError, name: string, version: string): ServerError {
+  return error.code === 'NOT_FOUND' || error.code === 'INVALID_ARG' ? servableNotFound(name, version) : error
 }
 
 type TensorSide = { readonly name: string; readonly dataType: DataType; readonly dims: Shape }

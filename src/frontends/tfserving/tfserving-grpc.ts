@@ -19,9 +19,14 @@ import { requireSignature } from '../../protocol/tfserving/example-json.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { servingEntries } from '../../protocol/tfserving/serving-config.ts'
 import { classifyMethod, exampleAnswer, regressMethod } from '../../protocol/tfserving/serving-answer.ts'
-import { servingFiles } from '../../protocol/tfserving/serving-files.ts'
+import { servingFiles, servingServices } from '../../protocol/tfserving/serving-files.ts'
 import { decodeServing, encodeServing } from '../../protocol/tfserving/serving-messages.ts'
-import { readExampleRequest, readMultiRequest, type WireExamples } from '../../protocol/tfserving/serving-request.ts'
+import {
+  readExampleRequest,
+  readMultiRequest,
+  specOf,
+  type WireExamples,
+} from '../../protocol/tfserving/serving-request.ts'
 import { defaultSignature, isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
@@ -49,12 +54,12 @@ export function tfservingGrpc(
       takeOne(call, log, (message) => begin(parts, call, caller, message, read))
     },
   })
-  const control = (
-    path: string,
-    api: GrpcMethod['api'],
-    types: readonly [string, string],
-    act: UnaryMethod,
-  ): GrpcMethod => unaryMethod({ log, clock, wording: engine.wording }, path, api, types, act, false, codec)
+  const { PredictionService: prediction, ModelService: model } = servingServices
+  const control = (path: string, api: GrpcMethod['api'], types: readonly [string, string], act: Act): GrpcMethod => {
+    const method: UnaryMethod = (request, call, caller) => act(parts, request, caller, call)
+    return unaryMethod({ log, clock, engine }, path, api, types, method, false, codec)
+  }
+  const reloadPath = `${modelService}/HandleReloadConfigRequest`
   return {
     files: servingFiles,
     methods: [
@@ -62,23 +67,21 @@ export function tfservingGrpc(
       inference('Classify', (message) => exampleCall(parts, readExampleRequest(message, classifyMethod))),
       inference('Regress', (message) => exampleCall(parts, readExampleRequest(message, regressMethod))),
       inference('MultiInference', (message) => exampleCall(parts, checkedTasks(readMultiRequest(message)), true)),
-      control(`${predictionService}/GetModelMetadata`, 'metadata', metadataTypes, (request, _, caller) =>
-        metadata(parts, request, caller),
-      ),
-      control(`${modelService}/GetModelStatus`, 'health', statusTypes, (request, _, caller) =>
-        status(parts, request, caller),
-      ),
-      control(`${modelService}/HandleReloadConfigRequest`, 'model-repository', reloadTypes, (request, call, caller) =>
-        reload(parts, request, call, caller),
-      ),
+      control(`${predictionService}/GetModelMetadata`, 'metadata', prediction.GetModelMetadata, metadata),
+      control(`${modelService}/GetModelStatus`, 'health', model.GetModelStatus, status),
+      control(reloadPath, 'model-repository', model.HandleReloadConfigRequest, reload),
     ],
   }
 }
 
+type Act = (
+  parts: TfGrpcParts,
+  request: MessageValue,
+  caller: Caller,
+  call: PortCall,
+) => MessageValue | Promise<MessageValue>
+
 const codec = { decode: decodeServing, encode: encodeServing }
-const metadataTypes = ['GetModelMetadataRequest', 'GetModelMetadataResponse'] as const
-const statusTypes = ['GetModelStatusRequest', 'GetModelStatusResponse'] as const
-const reloadTypes = ['ReloadConfigRequest', 'ReloadConfigResponse'] as const
 
 /** HOT: once per inference. */
 function begin(
@@ -108,7 +111,7 @@ function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = fa
       requireSignature(spec.signature)
       return null
     },
-    inputs: ({ signature }) => exampleInputs(asked.examples, signature, options.maxMessageBytes),
+    inputs: ({ signature }, reserve) => exampleInputs(asked.examples, signature, options.maxMessageBytes, reserve),
     answer: (response, version) => exampleAnswer(response, asked, version, isMulti),
   }
 }
@@ -134,26 +137,20 @@ function checkedTasks(request: WireExamples): WireExamples {
   return request
 }
 
-type AskedModel = { readonly name: string; readonly version: string }
-
 /** Throws INVALID_ARG for a request that names no model. */
-function askedModel({ serving }: TfGrpcParts, request: MessageValue): AskedModel {
-  const spec = request['modelSpec'] as MessageValue | null
-  if (spec === null) throw invalid('Missing ModelSpec')
-  const name = spec['name'] as string
-  const label = spec['versionLabel'] as string | null
-  const version = spec['version'] as MessageValue | null
-  if (label !== null && label !== undefined) return { name, version: serving.versionOf(name, label) }
-  return { name, version: version === null ? '' : String(version['value']) }
+function askedModel({ serving }: TfGrpcParts, request: MessageValue): { readonly name: string; version: string } {
+  if (request['modelSpec'] === null) throw invalid('Missing ModelSpec')
+  const spec = specOf(request)
+  return { name: spec.name, version: serving.versionOf(spec) }
 }
 
-function status(parts: TfGrpcParts, request: MessageValue, caller: Caller): MessageValue {
+const status: Act = (parts, request, caller) => {
   const { name, version } = askedModel(parts, request)
   requireRight(caller, 'health', name)
   return parts.serving.statusMessage(name, version)
 }
 
-function metadata(parts: TfGrpcParts, request: MessageValue, caller: Caller): MessageValue {
+const metadata: Act = (parts, request, caller) => {
   const { name, version } = askedModel(parts, request)
   requireRight(caller, 'metadata', name)
   const fields = request['metadataField'] as string[]
@@ -166,12 +163,7 @@ function metadata(parts: TfGrpcParts, request: MessageValue, caller: Caller): Me
   return { modelSpec: { name, version: { value: BigInt(found) } }, metadata: new Map([['signature_def', any]]) }
 }
 
-async function reload(
-  parts: TfGrpcParts,
-  request: MessageValue,
-  call: PortCall,
-  caller: Caller,
-): Promise<MessageValue> {
+const reload: Act = async (parts, request, caller, call) => {
   parts.serving.requireReload()
   requireRightForAll(caller, 'model-repository')
   const entries = servingEntries(request['config'] as MessageValue | null, parts.serving.sharedConfigText)

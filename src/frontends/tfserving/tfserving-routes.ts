@@ -1,6 +1,7 @@
 // TensorFlow Serving's REST API: predictions, and what it tells of models.
 
 import { requireRight } from '../../access/require-right.ts'
+import { percentDecoded } from '../../base/percent-decoded.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { jsonResponse } from '../../ports/http/error-response.ts'
@@ -21,30 +22,15 @@ const largestVersion = 2n ** 63n - 1n
 
 /** The paths below `/v1/models/{model}`. */
 export function tfservingRoutes(parts: RestParts, options: HttpOptions): Route[] {
-  const begin = restEndpoint(parts, options)
-  const answers = places.flatMap((place) =>
-    methods.map((method) => {
-      const handle: RouteHandler = (http, name, version, caller) =>
-        answer(http, () => {
-          const asked = askedModel(parts, http, name, version)
-          begin(method, http, asked.name, asked.version, caller)
-        })
-      return large(post(`${place}:${method}`, 'inference', handle))
-    }),
-  )
-  const shows = places.flatMap((place) => [
-    get(
-      place,
-      'health',
-      shower(parts, 'health', (name, version) => parts.serving.statusJson(name, version)),
-    ),
-    get(
-      `${place}/metadata`,
-      'metadata',
-      shower(parts, 'metadata', (name, version) => parts.serving.metadataJson(name, version)),
-    ),
+  const { serving } = parts
+  const run = restEndpoint(parts, options)
+  const status = shown('health', (name, version) => serving.statusJson(name, version))
+  const metadata = shown('metadata', (name, version) => serving.metadataJson(name, version))
+  return places.flatMap((place) => [
+    ...methods.map((method) => large(post(`${place}:${method}`, 'inference', named(parts, run(method))))),
+    get(place, 'health', named(parts, status)),
+    get(`${place}/metadata`, 'metadata', named(parts, metadata)),
   ])
-  return [...answers, ...shows]
 }
 
 /** The routes of the port of its own: TensorFlow Serving lists no models, and has one answer to every other path and verb. */
@@ -72,24 +58,26 @@ function refuseMalformed(http: PortRequest): void {
 
 const refusal = (text: string): HttpResponse => new HttpResponse(400, jsonType, [tfErrorBody(text)])
 
-const shower =
-  (parts: RestParts, action: 'health' | 'metadata', show: (name: string, version: string) => Buffer): RouteHandler =>
-  (http, name, version, caller) =>
-    answer(http, () => {
-      const asked = askedModel(parts, http, name, version)
-      // The port has judged the name as it was sent, perhaps percent-encoded.
-      requireRight(caller, action, asked.name)
-      http.respond(jsonResponse(show(asked.name, asked.version)))
-    })
-
-function answer(http: PortRequest, act: () => void): void {
-  try {
-    act()
-  } catch (reason) {
-    if (!(reason instanceof ServerError)) throw reason
-    http.respond(tfErrorResponse(reason))
+const shown =
+  (action: 'health' | 'metadata', show: (name: string, version: string) => Buffer): RouteHandler =>
+  (http, name, version, caller) => {
+    // The port has judged the name as it was sent, perhaps percent-encoded.
+    requireRight(caller, action, name)
+    http.respond(jsonResponse(show(name, version)))
   }
-}
+
+/** Hands on the name and the version that a path stands for, and tells errors in the form of the protocol. */
+const named =
+  (parts: RestParts, handle: RouteHandler): RouteHandler =>
+  (http, name, version, caller) => {
+    try {
+      const asked = askedModel(parts, http, name, version)
+      handle(http, asked.name, asked.version, caller)
+    } catch (reason) {
+      if (!(reason instanceof ServerError)) throw reason
+      http.respond(tfErrorResponse(reason))
+    }
+  }
 
 /** The name and the version that a path asks for. Throws INVALID_ARG. */
 function askedModel(
@@ -99,22 +87,18 @@ function askedModel(
   version: string,
 ): { readonly name: string; readonly version: string } {
   const decodedName = decoded(name, 'model name')
-  if (version !== '') {
-    if (version.length > 19 || BigInt(version) > largestVersion) {
-      throw invalid(`Failed to convert version: ${version.slice(0, 40)} to numeric.`)
-    }
-    return { name: decodedName, version: String(BigInt(version)) }
+  if (version !== '' && (version.length > 19 || BigInt(version) > largestVersion)) {
+    throw invalid(`Failed to convert version: ${version.slice(0, 40)} to numeric.`)
   }
-  const label = /\/labels\/([^/:?]+)/i.exec(http.target)?.[1]
-  if (label === undefined) return { name: decodedName, version: '' }
-  return { name: decodedName, version: serving.versionOf(decodedName, decoded(label, 'model version label')) }
+  const number = version === '' ? '' : String(BigInt(version))
+  const inPath = version === '' ? /\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
+  const label = inPath === undefined ? null : decoded(inPath, 'model version label')
+  return { name: decodedName, version: serving.versionOf({ name: decodedName, version: number, label }) }
 }
 
 function decoded(text: string, what: string): string {
   if (!text.includes('%')) return text
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    throw invalid(`Failed to decode ${what}:${text.slice(0, 200)}`)
-  }
+  const plain = percentDecoded(text)
+  if (plain === null) throw invalid(`Failed to decode ${what}:${text.slice(0, 200)}`)
+  return plain
 }

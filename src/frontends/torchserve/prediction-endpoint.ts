@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
+import { lastOf, runInSlices, waitTurn } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -12,7 +13,8 @@ import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { torchAnswer, torchTensors } from '../../protocol/torchserve/torch-request.ts'
-import { HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
+import { fieldValue, HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { answerError, torchserveHeaders } from './torchserve-answers.ts'
 import type { TorchserveCounts } from './torchserve-counts.ts'
 
@@ -20,6 +22,9 @@ export type PredictionParts = ExchangeParts & { readonly log: Log; readonly coun
 
 /** Names and values. */
 export type HeaderPairs = readonly (readonly [string, string])[]
+
+/** A longer body may be a form whose boundary takes long to find. */
+const readAtOnceBytes = 256 * 1024
 
 const texts = new WeakMap<readonly string[], { readonly path: string; readonly text: string }>()
 
@@ -49,7 +54,23 @@ export class PredictionExchange extends HttpExchange {
     this.reserve(body.length)
     const contentType = this.header('content-type') ?? ''
     const request = { id: this.#id, headers: this.#headersText(), contentType, body }
-    this.submit({ id: this.#id, inputs: torchTensors(request, config.maxBatchSize > 0) })
+    const steps = torchTensors(request, config.maxBatchSize > 0)
+    const submit = (inputs: Tensor[]): void => this.submit({ id: this.#id, inputs })
+    if (body.length <= readAtOnceBytes) submit(lastOf(steps))
+    else this.readLater<Tensor[]>((done) => this.#readInSlices(steps, done), submit)
+  }
+
+  #readInSlices(
+    steps: Generator<void, Tensor[]>,
+    done: (error: unknown, inputs: Tensor[] | null) => void,
+  ): { cancel(): void } {
+    let isWanted = true
+    const end = (error: unknown, inputs: Tensor[] | null): void => {
+      // A client that went away is not waited for any more.
+      if (isWanted) done(error, inputs)
+    }
+    waitTurn(() => runInSlices(this.parts.clock, steps, () => isWanted, end))
+    return { cancel: () => (isWanted = false) }
   }
 
   /** A client that repeats its head has the same headers, the same object, in each request. */
@@ -59,7 +80,7 @@ export class PredictionExchange extends HttpExchange {
     const last = texts.get(headers)
     if (last?.path === path) return last.text
     const pairs: (readonly [string, string])[] = []
-    for (let i = 0; i < headers.length; i += 2) pairs.push([headers[i] as string, headers[i + 1] as string])
+    for (let i = 0; i < headers.length; i += 2) pairs.push([headers[i] as string, fieldValue(headers[i + 1] as string)])
     const text = JSON.stringify(Object.fromEntries([...pairs, ...this.#extraHeaders]))
     texts.set(headers, { path, text })
     return text

@@ -4,12 +4,14 @@ import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import { requireRight } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { sendPiece } from '../../exchange/send-piece.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import { CallExchange } from '../../ports/grpc/call-exchange.ts'
 import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import {
+  streamMethod,
   takeOne,
   unaryMethod,
   type GrpcFrontEnd,
@@ -18,12 +20,12 @@ import {
 } from '../../ports/grpc/grpc-method.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
-import { decodeTorch, encodeTorch } from '../../protocol/torchserve/torch-messages.ts'
+import { torchCodec } from '../../protocol/torchserve/torch-messages.ts'
 import { fieldTensors, torchAnswer } from '../../protocol/torchserve/torch-request.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import type { PredictionParts } from './prediction-endpoint.ts'
 import { badRequest, prettyJson, TorchserveError, torchserveError } from './torchserve-answers.ts'
-import { managementOperations, type Fields, type TorchserveSettings } from './torchserve-management.ts'
+import { managementOperations, type Fields } from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 type GrpcParts = PredictionParts & { readonly models: TorchserveModels }
@@ -52,7 +54,7 @@ function statusOf(reason: unknown): GrpcStatus {
   return new GrpcStatus(code, `${message}\norg.pytorch.serve.${where}.${type}`)
 }
 
-const codec = { decode: decodeTorch, encode: encodeTorch, statusOf }
+const codec = { ...torchCodec, statusOf }
 
 export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
   const { log, engine } = parts
@@ -63,30 +65,22 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
     path: `${service}/${rpc}`,
     api: 'inference',
     begin: (call, caller) => {
-      const predictions = new PredictionCall(parts, call, caller, takesPieces)
-      takeOne(call, log, (message) => predictions.begin(message))
+      call.allowLargeMessages()
+      takeOne(call, log, (message) => new PredictionCall(parts, call, caller, takesPieces).begin(message))
     },
   })
-  const streams = new Set<PredictionStream>()
+  const streams = streamMethod(
+    `${service}/StreamPredictions2`,
+    (call, caller) => new PredictionStream(parts, call, caller, true),
+  )
   return {
     methods: [
-      unaryMethod({ ...parts, wording: engine.wording }, `${service}/Ping`, 'health', types, ping, false, codec),
+      unaryMethod(parts, `${service}/Ping`, 'health', types, ping, false, codec),
       predict('Predictions', false),
       predict('StreamPredictions', true),
-      {
-        path: `${service}/StreamPredictions2`,
-        api: 'inference',
-        isStream: true,
-        begin: (call, caller) => {
-          const stream = new PredictionStream(parts, call, caller)
-          streams.add(stream)
-          call.onClosed = () => streams.delete(stream)
-        },
-      },
+      streams.method,
     ],
-    drain: (status) => {
-      for (const stream of streams) stream.drain(status)
-    },
+    drain: streams.drain,
   }
 }
 
@@ -97,20 +91,21 @@ class PredictionCall {
   readonly caller: Caller
   /** The answer may come in pieces, as the handler makes them. */
   readonly takesPieces: boolean
+  /** Of the request under way. */
+  protected sequenceId = ''
 
   constructor(parts: GrpcParts, call: PortCall, caller: Caller, takesPieces: boolean) {
     this.parts = parts
     this.call = call
     this.caller = caller
     this.takesPieces = takesPieces
-    call.allowLargeMessages()
   }
 
   begin(message: Buffer): void {
     const { engine, models } = this.parts
     try {
-      const request = decodeTorch('PredictionsRequest', message)
-      this.asked?.(request)
+      const request = torchCodec.decode('PredictionsRequest', message)
+      this.sequenceId = request['sequenceId'] as string
       const name = request['modelName'] as string
       if (name === '') throw badRequest('Parameter model_name is required.')
       // Who may not use a model is not told whether it is there.
@@ -124,11 +119,9 @@ class PredictionCall {
     }
   }
 
-  protected asked?(request: MessageValue): void
-
   /** One answer, or one piece of it. */
   send(answer: MessageValue): void {
-    const bytes = encodeTorch('PredictionResponse', answer)
+    const bytes = torchCodec.encode('PredictionResponse', answer)
     this.call.send({ parts: [bytes], byteLength: bytes.length }, null)
   }
 
@@ -149,11 +142,11 @@ class PredictionCall {
  */
 class PredictionStream extends PredictionCall {
   #message: Buffer | null = null
-  #sequenceId = ''
   #endStatus: GrpcStatus | null = null
 
-  constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
-    super(parts, call, caller, true)
+  constructor(...made: ConstructorParameters<typeof PredictionCall>) {
+    super(...made)
+    const { call } = this
     call.onMessage = (message) => this.begin(message)
     call.onHalfClose = () => this.drain(statusOk)
   }
@@ -166,17 +159,13 @@ class PredictionStream extends PredictionCall {
 
   override begin(message: Buffer): void {
     this.#message = message
-    this.#sequenceId = ''
+    this.sequenceId = ''
     this.call.setPaused(true)
     super.begin(message)
   }
 
-  protected override asked(request: MessageValue): void {
-    this.#sequenceId = request['sequenceId'] as string
-  }
-
   override send(answer: MessageValue): void {
-    super.send({ ...answer, sequenceId: this.#sequenceId })
+    super.send({ ...answer, sequenceId: this.sequenceId })
   }
 
   override fail(error: unknown): void {
@@ -195,21 +184,17 @@ class PredictionStream extends PredictionCall {
   }
 }
 
-/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
-const mostUnreadBytes = 16 * 1024 * 1024
-
 class GrpcPrediction extends CallExchange {
   readonly #predictions: PredictionCall
   /** PredictionsRequest */
   readonly #asked: MessageValue
-  readonly #counts: PredictionParts['counts']
   readonly #id = randomUUID()
+  isBehind = false
 
   constructor(predictions: PredictionCall, message: Buffer, asked: MessageValue) {
     super(predictions.parts, predictions.call, predictions.caller, message)
     this.#predictions = predictions
     this.#asked = asked
-    this.#counts = predictions.parts.counts
     this.call.onCancel = () => this.cancel()
   }
 
@@ -240,7 +225,7 @@ class GrpcPrediction extends CallExchange {
   }
 
   protected override fail(error: ServerError): void {
-    this.#counts.answered(torchserveError(error).status)
+    this.#predictions.parts.counts.answered(torchserveError(error).status)
     this.tellLoad()
     this.#predictions.fail(error)
   }
@@ -249,29 +234,25 @@ class GrpcPrediction extends CallExchange {
     if (isFinal || this.answersOnce) this.tellLoad()
     if (!response.isFlagOnly) {
       const { head, body } = torchAnswer(response)
-      this.#counts.answered(head.status)
-      this.#send(body)
+      this.#predictions.parts.counts.answered(head.status)
+      sendPiece(this, this.call, this.call.backlogBytes, () => {
+        this.#predictions.send({ prediction: body })
+        return this.answersOnce || this.call.backlogBytes === 0
+      })
     }
     response.release()
     if (isFinal || this.answersOnce) this.#predictions.end()
   }
 
-  #send(body: Buffer): void {
-    if (this.call.backlogBytes > mostUnreadBytes) {
-      this.cancel()
-      this.call.giveUp()
-      return
-    }
-    this.#predictions.send({ prediction: body })
-    if (this.answersOnce || this.call.backlogBytes === 0) return
-    this.setPaused(true)
-    this.call.onDrain = () => this.setPaused(false)
+  giveUp(): void {
+    this.cancel()
+    this.call.giveUp()
   }
 }
 
-export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveSettings): GrpcFrontEnd {
+export function torchserveManagementGrpc(parts: GrpcParts, allowsModelApi: boolean): GrpcFrontEnd {
   const service = '/org.pytorch.serve.grpc.management.ManagementAPIsService'
-  const operations = Object.entries(managementOperations(parts.models, settings))
+  const operations = Object.entries(managementOperations(parts.models, allowsModelApi))
   const methods = operations.map(([rpc, operation]) => {
     const types = [`${rpc}Request`, 'ManagementResponse'] as const
     const act: UnaryMethod = async (request, call, caller) => {
@@ -280,8 +261,7 @@ export function torchserveManagementGrpc(parts: GrpcParts, settings: TorchserveS
       const told = await operation({ name, version, fields: fieldsOf(request), caller, origin })
       return { msg: 'json' in told ? prettyJson(told.json) : told.text }
     }
-    const wording = { ...parts, wording: parts.engine.wording }
-    return unaryMethod(wording, `${service}/${rpc}`, 'model-repository', types, act, false, codec)
+    return unaryMethod(parts, `${service}/${rpc}`, 'model-repository', types, act, false, codec)
   })
   return { methods }
 }

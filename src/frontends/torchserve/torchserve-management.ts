@@ -6,11 +6,6 @@ import type { ChangeOrigin } from '../../model/change-origin.ts'
 import { badRequest, wrongMethod } from './torchserve-answers.ts'
 import type { RegisterRequest, TorchserveModels } from './torchserve-models.ts'
 
-export type TorchserveSettings = {
-  /** Clients may register and unregister models. */
-  readonly allowsModelApi: boolean
-}
-
 /** The fields of a request by their names; '' for one that is not there. */
 export type Fields = (name: string) => string
 
@@ -52,10 +47,10 @@ const ofModel =
     return operation(ask)
   }
 
-/** By the names of the gRPC service. */
-export function managementOperations(models: TorchserveModels, settings: TorchserveSettings) {
+/** By the names of the gRPC service. `allowsModelApi`: clients may register and unregister models. */
+export function managementOperations(models: TorchserveModels, allowsModelApi: boolean) {
   const requireModelApi = (): void => {
-    if (!settings.allowsModelApi) throw wrongMethod()
+    if (!allowsModelApi) throw wrongMethod()
   }
   return {
     /** A page of the models that the caller may see. */

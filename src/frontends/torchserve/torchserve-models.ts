@@ -10,26 +10,22 @@ import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ServedModel } from '../../engine/serving/served-model.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
-import type { TorchArchive, TorchServing } from '../../model/torch-archive.ts'
+import type { FolderMap } from '../../model/folder-map.ts'
+import type { TorchArchive, TorchServing, UnpackedArchive } from '../../model/torch-archive.ts'
 import { badRequest, modelNotFound, noWorker, TorchserveError, versionNotFound } from './torchserve-answers.ts'
 
 type TorchserveModelParts = {
   readonly engine: Engine
   readonly clock: Clock
   readonly log: Log
-  readonly folders: {
-    map(name: string, model: { readonly folder: string; readonly configText: string | null }): void
-    unmap(name: string): Promise<void>
-  }
+  readonly folders: Pick<FolderMap, 'map' | 'unmap'>
   readonly archives: {
     newFolder(): Promise<string>
     /** Into a new folder. */
-    unpack(url: string, given: Partial<TorchServing>): Promise<Unpacked>
+    unpack(url: string, given: Partial<TorchServing>): Promise<UnpackedArchive>
     configText(archive: TorchArchive, serving: TorchServing): string
   }
 }
-
-type Unpacked = { readonly folder: string; readonly archive: TorchArchive; readonly serving: TorchServing }
 
 export type RegisterRequest = {
   readonly url: string
@@ -196,7 +192,11 @@ export class TorchserveModels {
     })
   }
 
-  async #add({ url, name: asked }: RegisterRequest, { folder, archive, serving }: Unpacked, origin: ChangeOrigin) {
+  async #add(
+    { url, name: asked }: RegisterRequest,
+    { folder, archive, serving }: UnpackedArchive,
+    origin: ChangeOrigin,
+  ) {
     const { version } = archive
     const { workers } = serving
     const name = asked === '' ? archive.name : asked

@@ -3,16 +3,18 @@
 import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
 import { requireRight, visibleModels } from '../../access/require-right.ts'
+import { percentDecoded } from '../../base/percent-decoded.ts'
+import { metricsResponse } from '../../ports/http/error-response.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { queryOf } from '../../protocol/query-of.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
-import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
+import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
 import { inferenceDescription, managementDescription, modelDescription } from './torchserve-description.ts'
 import { PredictionExchange, type HeaderPairs, type PredictionParts } from './prediction-endpoint.ts'
 import { answerError, answerJson, badRequest, unknownResource, wrongMethod } from './torchserve-answers.ts'
-import { managementOperations, type Fields, type Operation, type TorchserveSettings } from './torchserve-management.ts'
+import { managementOperations, type Fields, type Operation } from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 export type TorchserveParts = PredictionParts & {
@@ -21,16 +23,14 @@ export type TorchserveParts = PredictionParts & {
   readonly predict: RouteHandler
 }
 
-const metricsType = 'text/plain; version=0.0.4; charset=utf-8'
-
 /** The path in parts, decoded; the first is ''. The port has compared names as they were sent, perhaps percent-encoded. */
 function partsOf(http: PortRequest): string[] {
   const path = (http.target.split('?', 1)[0] ?? '').replace(/^https?:\/\/[^/]*/i, '').replace(/\/$/, '')
-  try {
-    return path.split('/').map(decodeURIComponent)
-  } catch {
-    throw badRequest('the path is not percent-encoded UTF-8')
-  }
+  return path.split('/').map((part) => {
+    const decoded = percentDecoded(part)
+    if (decoded === null) throw badRequest('the path is not percent-encoded UTF-8')
+    return decoded
+  })
 }
 
 type Handle = (http: PortRequest, caller: Caller, path: readonly string[]) => void
@@ -106,8 +106,8 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
   ]
 }
 
-export function managementRoutes({ models, engine }: TorchserveParts, settings: TorchserveSettings): Route[] {
-  const does = managementOperations(models, settings)
+export function managementRoutes({ models, engine }: TorchserveParts, allowsModelApi: boolean): Route[] {
+  const does = managementOperations(models, allowsModelApi)
   const one = { GET: does.DescribeModel, PUT: does.ScaleWorker, DELETE: does.UnregisterModel, OPTIONS: described }
   const paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> = {
     '/models': { GET: does.ListModels, POST: does.RegisterModel },
@@ -166,7 +166,7 @@ export function torchserveMetricsRoutes({ counts }: TorchserveParts): Route[] {
   const metrics: Handle = (http, caller) => {
     if (http.method !== 'GET') throw wrongMethod()
     const text = counts.text(queryOf(http.target).getAll('name[]'), visibleModels(caller, 'statistics'))
-    http.respond(new HttpResponse(200, metricsType, [Buffer.from(text)]))
+    http.respond(metricsResponse(text))
   }
   return [route('/metrics', 'statistics', metrics), unknownPath]
 }

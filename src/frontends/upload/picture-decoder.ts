@@ -2,8 +2,10 @@
 // to the main thread, which has small requests to answer meanwhile. The package is optional, and read when the first picture comes.
 
 import { availableParallelism } from 'node:os'
-import { lowerThreads, shortenMainSlice } from '../../base/lower-threads.ts'
+import { lowerThreads } from '../../base/lower-threads.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
+import { Turnstile } from '../../base/turnstile.ts'
+import { firstGifPicture } from '../../protocol/upload/gif-file.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 
 type Sharp = typeof import('sharp').default
@@ -34,9 +36,11 @@ const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID
 export class PictureDecoder {
   readonly #maxPixels: number
   /** One thread of the pool is left to files and compression. */
-  readonly #threads = Math.max(1, Math.min(availableParallelism(), poolSize() - 1))
-  readonly #waiting: (() => void)[] = []
-  #running = 0
+  readonly #threads = new Turnstile(Math.max(1, Math.min(availableParallelism(), poolSize() - 1)), {
+    most: mostWaiting,
+    refusal: () =>
+      ServerError.withoutStack('UNAVAILABLE', `${mostWaiting} pictures wait to be decoded: try again later`),
+  })
   #sharp: Promise<Sharp> | null = null
 
   constructor(maxPixels: number) {
@@ -56,19 +60,19 @@ export class PictureDecoder {
         `the PNG picture has more than ${mostPackedTextBytes} bytes of compressed texts: save it without them`,
       )
     }
+    const picture = format.name === 'GIF' ? firstGifPicture(file) : file
+    if (picture === null) throw invalid('the GIF picture has more than 1048576 blocks in its first picture or before it: save it anew') // prettier-ignore
     const sharp = await this.#load()
-    await this.#turn()
     try {
-      if (!isWanted()) throw ServerError.withoutStack('CANCELLED', 'Request Cancelled')
-      return await this.#prepare(sharp, file, plan)
+      return await this.#threads.pass(async () => {
+        if (!isWanted()) throw ServerError.withoutStack('CANCELLED', 'Request Cancelled')
+        return this.#prepare(sharp, picture, plan)
+      })
     } catch (reason) {
       if (reason instanceof ServerError) throw reason
       const text = messageOf(reason)
       if (/pixel limit/i.test(text)) throw this.#tooLarge()
       throw invalid(`the ${format.name} picture cannot be decoded: ${text.replaceAll(/\s+/g, ' ').slice(0, 200)}`)
-    } finally {
-      this.#running--
-      this.#waiting.shift()?.()
     }
   }
 
@@ -117,17 +121,6 @@ export class PictureDecoder {
     return data
   }
 
-  /** Resolves when a thread is free. */
-  async #turn(): Promise<void> {
-    if (this.#running >= this.#threads) {
-      if (this.#waiting.length >= mostWaiting) {
-        throw ServerError.withoutStack('UNAVAILABLE', `${mostWaiting} pictures wait to be decoded: try again later`)
-      }
-      await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    }
-    this.#running++
-  }
-
   #load(): Promise<Sharp> {
     this.#sharp ??= importSharp().catch((reason: unknown) => {
       this.#sharp = null
@@ -168,7 +161,8 @@ async function importSharp(): Promise<Sharp> {
   await lowerThreads('libuv-worker', 10)
   // Threads of V8 collect what pictures leave. The main thread waits for parts of that, so they come before pictures.
   await lowerThreads('node-V8Worker', 5)
-  shortenMainSlice()
+  // A model that runs has its full share of the cores, but does not take one from the main thread.
+  await lowerThreads('onnx-carrier', 0)
   return sharp
 }
 

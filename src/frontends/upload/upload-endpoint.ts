@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { Caller } from '../../access/caller.ts'
-import { inSlices, shortSliceNs } from '../../base/run-in-slices.ts'
+import { inSlices, runInSlices, shortSliceNs } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
@@ -15,7 +15,7 @@ import type { PortRequest } from '../../ports/http/port-request.ts'
 import { writeUploadAnswer } from '../../protocol/upload/upload-answer.ts'
 import { hintTexts, planUpload, readUploadHint, type UploadPlan } from '../../protocol/upload/upload-plan.ts'
 import { writePixels } from '../../protocol/upload/pixel-tensor.ts'
-import { readUploadRequest, type UploadRequest } from '../../protocol/upload/upload-request.ts'
+import { uploadRequest, type UploadRequest } from '../../protocol/upload/upload-request.ts'
 import { readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
 import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
 import { elementBytes, type FixedSizeType } from '../../tensor/data-type.ts'
@@ -45,23 +45,27 @@ export class UploadEndpoint {
   }
 
   handle(http: PortRequest, model: string, version: string, caller: Caller): void {
-    let request: UploadRequest
-    let name: string
-    try {
-      if (requestEncoding(headerOf(http.headers, 'content-encoding')) !== 'identity') {
-        throw invalid(
-          "Unsupported content-encoding, only 'identity' is supported: pictures are compressed by themselves",
-        )
+    const contentType = headerOf(http.headers, 'content-type') ?? ''
+    const begin = (error: unknown, request: UploadRequest | null): void => {
+      let name = model
+      try {
+        if (request === null) throw error
+        if (name === '') name = this.#modelOf(request)
+      } catch (reason) {
+        this.#refuse(http, reason)
+        return
       }
-      request = readUploadRequest(http.body, headerOf(http.headers, 'content-type') ?? '', http.target)
-      name = model === '' ? this.#modelOf(request) : model
-    } catch (reason) {
-      const error = this.parts.engine.wording.tell(reason)
-      this.parts.engine.refusals.count(error)
-      http.respond(errorResponse(error, jsonType))
-      return
+      new UploadExchange(this, http, caller, request).begin(name, version)
     }
-    new UploadExchange(this, http, caller, request).begin(name, version)
+    if (requestEncoding(headerOf(http.headers, 'content-encoding')) === 'identity')
+      runInSlices(this.parts.clock, uploadRequest(http.body, contentType, http.target), () => true, begin)
+    else begin(invalid("Unsupported content-encoding, only 'identity' is supported: pictures are compressed by themselves"), null) // prettier-ignore
+  }
+
+  #refuse(http: PortRequest, reason: unknown): void {
+    const error = this.parts.engine.wording.tell(reason)
+    this.parts.engine.refusals.count(error)
+    http.respond(errorResponse(error, jsonType))
   }
 
   /** The only model that serves, where the client names none. */
@@ -193,14 +197,6 @@ class UploadExchange extends HttpExchange {
 
   #inSlices<T>(steps: Generator<void, T>): Promise<T> {
     return inSlices(this.parts.clock, steps, () => this.#isWanted, shortSliceNs)
-  }
-
-  protected override refused(error: ServerError): void {
-    this.http.respond(errorResponse(error, jsonType))
-  }
-
-  protected override fail(error: ServerError): void {
-    this.answering.respond(errorResponse(error, jsonType))
   }
 
   protected override write(response: InferenceResponse): void {

@@ -48,18 +48,8 @@ class UnaryExchange extends GrpcExchange {
   }
 
   protected override write(answer: InferenceResponse): void {
-    const { clock } = this.parts
     if (this.marks !== null) this.call.leadWith(this.marks)
-    this.tellLoad()
-    const trace = this.request?.trace ?? null
-    const message = writeInferResponse(answer, this.answerContext)
-    trace?.stamp('GRPC_SEND_START', clock.nowNs())
-    if (message.hasViews) this.call.sendLast(message, () => answer.release())
-    else {
-      this.call.sendLast(message, null)
-      answer.release()
-    }
-    trace?.stamp('GRPC_SEND_END', clock.nowNs())
+    this.sendOnly(writeInferResponse(answer, this.answerContext), answer)
   }
 
   protected override fail(error: ServerError): void {

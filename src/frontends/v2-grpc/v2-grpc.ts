@@ -4,7 +4,7 @@ import type { LogControl } from '../../base/log-control.ts'
 import type { Log } from '../../base/log.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
-import { takeOne, unaryMethod, type GrpcFrontEnd, type GrpcMethod } from '../../ports/grpc/grpc-method.ts'
+import { streamMethod, takeOne, unaryMethod, type GrpcFrontEnd, type GrpcMethod } from '../../ports/grpc/grpc-method.ts'
 import { healthStatus, HealthWatch } from './health-watch.ts'
 import { MetadataForwarding } from './metadata-forwarding.ts'
 import { handleModelInfer } from './model-infer.ts'
@@ -26,9 +26,12 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
   const pattern = options.headerForwardPattern
   const forwarding = pattern === '' ? null : new MetadataForwarding(pattern)
   const exchange = { ...parts, options, forwarding }
-  const methodParts = { log, clock, wording: engine.wording }
+  const methodParts = { log, clock, engine }
   const watch = new HealthWatch(engine, clock)
-  const streams = new Set<InferStream>()
+  const streams = streamMethod(`${inferenceService}/ModelStreamInfer`, (call, caller) => {
+    call.allowCompression()
+    return new InferStream(exchange, call, caller)
+  })
   const methods: GrpcMethod[] = [
     {
       path: `${inferenceService}/ModelInfer`,
@@ -39,18 +42,7 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
         takeOne(call, log, (message) => handleModelInfer(exchange, call, caller, message))
       },
     },
-    {
-      path: `${inferenceService}/ModelStreamInfer`,
-      api: 'inference',
-      isStream: true,
-      begin: (call, caller) => {
-        call.allowCompression()
-        call.allowLargeMessages()
-        const stream = new InferStream(exchange, call, caller)
-        streams.add(stream)
-        call.onClosed = () => streams.delete(stream)
-      },
-    },
+    streams.method,
     ...serviceMethods(parts).map(([rpc, api, method]) => {
       const isLarge = largeMethods.has(rpc)
       return unaryMethod(
@@ -74,7 +66,7 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
   return {
     methods,
     drain: (status) => {
-      for (const stream of streams) stream.drain(status)
+      streams.drain(status)
       watch.drain(status)
     },
   }

@@ -99,10 +99,9 @@ class InferExchange extends HttpExchange {
       this.http.respond(unsupportedEncoding(engine.wording.isTriton ? httpStatusOf.UNSUPPORTED : unsupportedMediaType))
       return
     }
-    this.#endpoint.inflater.inflate(this.#body, this.http.memory, (error, body) => {
+    this.inflate(this.#endpoint.inflater, (body) => {
       this.#body = body
-      if (error === null) this.begin(modelName, modelVersion)
-      else this.refuse(error)
+      this.begin(modelName, modelVersion)
     })
   }
 

@@ -7,6 +7,8 @@ import {
   type HeldMemory,
 } from '../../exchange/inference-exchange.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import type { PortCall } from './port-call.ts'
 
@@ -41,6 +43,17 @@ export abstract class CallExchange extends InferenceExchange {
   protected tellLoad(): void {
     const load = this.loadHeader('bin')
     if (load !== null) this.call.trailWith(load)
+  }
+
+  /** Sends the only answer of the call, and releases it when its bytes are written. HOT: once per inference. */
+  protected sendOnly(message: MessageParts, answer: InferenceResponse): void {
+    const { clock } = this.parts
+    const trace = this.request?.trace ?? null
+    this.tellLoad()
+    trace?.stamp('GRPC_SEND_START', clock.nowNs())
+    this.call.sendLast(message, message.hasViews ? () => answer.release() : null)
+    if (!message.hasViews) answer.release()
+    trace?.stamp('GRPC_SEND_END', clock.nowNs())
   }
 
   /** Reads a large message in slices, so that other calls do not wait for all of it. */

@@ -6,7 +6,12 @@ import type { Log } from '../../base/log.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { noCall, type ErrorWording } from '../../model/error-wording.ts'
-import { decodeMessage, encodeMessage, type MessageValue } from '../../protocol/grpc/message-codec.ts'
+import {
+  decodeMessage,
+  encodeMessage,
+  type MessageCodec,
+  type MessageValue,
+} from '../../protocol/grpc/message-codec.ts'
 import type { WireFile } from '../../protocol/grpc/wire-schema.ts'
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
 import type { PortCall } from './port-call.ts'
@@ -56,19 +61,22 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
   call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the call brought no message'))
 }
 
-/** How the messages of a service are read and written. */
-type UnaryCodec = {
-  readonly decode: (type: string, bytes: Buffer) => MessageValue
-  readonly encode: (type: string, value: Readonly<MessageValue>) => Buffer
+type UnaryCodec = MessageCodec & {
   /** How the protocol tells an error; left out: as v2 does. */
   readonly statusOf?: (reason: unknown) => GrpcStatus
 }
 
 const v2Codec: UnaryCodec = { decode: decodeMessage, encode: encodeMessage }
 
+type UnaryParts = {
+  readonly log: Log
+  readonly clock: Clock
+  readonly engine: { readonly wording: ErrorWording }
+}
+
 /** A method with one message in and one message out, both encoded with the tables of the protocol. */
 export function unaryMethod(
-  { log, clock, wording }: { readonly log: Log; readonly clock: Clock; readonly wording: ErrorWording },
+  { log, clock, engine }: UnaryParts,
   path: string,
   api: ApiName,
   [requestType, responseType]: readonly [string, string],
@@ -85,7 +93,7 @@ export function unaryMethod(
       const response = codec.encode(responseType, await answering)
       call.sendLast({ parts: [response], byteLength: response.length }, null)
     } catch (reason) {
-      call.finish(codec.statusOf?.(reason) ?? GrpcStatus.of(wording.tell(reason, { ...noCall, caller })))
+      call.finish(codec.statusOf?.(reason) ?? GrpcStatus.of(engine.wording.tell(reason, { ...noCall, caller })))
     }
   }
   const begin: GrpcMethod['begin'] = (call, caller) => {
@@ -93,4 +101,25 @@ export function unaryMethod(
     takeOne(call, log, (message) => void answer(call, caller, message))
   }
   return { path, api, begin }
+}
+
+/** A call that takes messages until the client ends it, or until it is drained. */
+type OpenStream = { drain(status: GrpcStatus): void }
+
+/** A method each message of which is an inference. `drain` ends its streams once their answers are sent. */
+export function streamMethod(
+  path: string,
+  open: (call: PortCall, caller: Caller) => OpenStream,
+): { readonly method: GrpcMethod; readonly drain: (status: GrpcStatus) => void } {
+  const streams = new Set<OpenStream>()
+  const begin: GrpcMethod['begin'] = (call, caller) => {
+    call.allowLargeMessages()
+    const stream = open(call, caller)
+    streams.add(stream)
+    call.onClosed = () => streams.delete(stream)
+  }
+  const drain = (status: GrpcStatus): void => {
+    for (const stream of streams) stream.drain(status)
+  }
+  return { method: { path, api: 'inference', isStream: true, begin }, drain }
 }

@@ -59,3 +59,7 @@ export const notReadyBody = encodeErrorBody('Model version not ready')
 export const emptyResponse = (status: number): HttpResponse => new HttpResponse(status, plainType, noParts)
 
 export const jsonResponse = (body: Uint8Array): HttpResponse => new HttpResponse(200, jsonType, [body])
+
+/** Metrics as Prometheus reads them. */
+export const metricsResponse = (text: string): HttpResponse =>
+  new HttpResponse(200, 'text/plain; version=0.0.4; charset=utf-8', [Buffer.from(text)])

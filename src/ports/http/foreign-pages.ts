@@ -2,7 +2,7 @@
 // also to addresses that only its own machine reaches. What gives such a request away are headers that no page can set.
 
 import { isLoopbackName } from '../../base/local-address.ts'
-import type { HttpRequest } from '../../transport/http1/http-message.ts'
+import { fieldValue, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 type ForeignPageOptions = {
   readonly address: string
@@ -39,13 +39,13 @@ export class ForeignPages {
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i] as string
       if (name === 'Host' || isNamed(name, 'host')) {
-        const value = headers[i + 1] as string
+        const value = fieldValue(headers[i + 1] as string)
         if (value !== this.#goodHost && !this.#isGoodHost(value)) return hostRefusal(value)
         // Of two values nobody knows which one the client meant.
         host = host === null ? value : ''
       } else if (isNamed(name, 'origin')) {
-        origin = origin === null ? (headers[i + 1] as string) : 'null'
-      } else if (isNamed(name, 'sec-fetch-site')) site += headers[i + 1] as string
+        origin = origin === null ? fieldValue(headers[i + 1] as string) : 'null'
+      } else if (isNamed(name, 'sec-fetch-site')) site += fieldValue(headers[i + 1] as string)
     }
     if (origin === null && site === '') return null
     if (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') return null

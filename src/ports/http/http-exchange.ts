@@ -6,11 +6,13 @@ import {
   type ExchangeParts,
   type HeldMemory,
 } from '../../exchange/inference-exchange.ts'
+import { sendPiece } from '../../exchange/send-piece.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
-import { headerOf, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
-import { errorResponse } from './error-response.ts'
+import { headerOf, jsonType, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
+import type { BodyInflater } from './content-encoding.ts'
+import { errorResponse, jsonResponse } from './error-response.ts'
 import type { JsonOffload, Writer, WriterContext } from './json-offload.ts'
 import { copyOutputs } from './large-json.ts'
 import { MarkedRequest } from './marked-request.ts'
@@ -19,15 +21,12 @@ import { TracedRequest } from './traced-request.ts'
 
 const arrivalNames: ArrivalNames = ['HTTP_RECV_START', 'HTTP_RECV_END']
 
-/** When a client leaves this much unread and the model cannot be paused, the request is given up. */
-const mostUnreadBytes = 16 * 1024 * 1024
-
 /** An inference that came by HTTP: the facts of its request, its disconnect and the stamps of its answer. */
 export abstract class HttpExchange extends InferenceExchange {
   protected readonly http: PortRequest
   #answering: PortRequest | null = null
   /** The client has not read the pieces that it was sent. */
-  #isBehind = false
+  isBehind = false
 
   constructor(parts: ExchangeParts, http: PortRequest, caller: Caller, answersOnce: boolean) {
     super(parts, caller, answersOnce)
@@ -73,6 +72,15 @@ export abstract class HttpExchange extends InferenceExchange {
     this.http.noteInference?.(request, this.version.version)
   }
 
+  /** Calls `then` with the body as it was before it was compressed, or refuses the request. */
+  protected inflate(inflater: BodyInflater, then: (body: Buffer) => void): void {
+    const { body, memory } = this.http
+    inflater.inflate(body, memory, (error, inflated) => {
+      if (error === null) then(inflated)
+      else this.refuse(error)
+    })
+  }
+
   /** The request to answer. Read this before `write` or `fail` returns: from then on the trace waits for the answer. */
   protected get answering(): PortRequest {
     this.#answering ??= this.#answerable()
@@ -88,24 +96,27 @@ export abstract class HttpExchange extends InferenceExchange {
     return new MarkedRequest(http, [...(marks ?? []), ...(load ?? [])])
   }
 
+  // Errors as most protocols tell them: JSON with the one key `error`.
+  protected override refused(error: ServerError): void {
+    this.http.respond(errorResponse(error, jsonType))
+  }
+
+  protected override fail(error: ServerError, _isFinal?: boolean): void {
+    this.answering.respond(errorResponse(error, jsonType))
+  }
+
   /** Sends a piece of an answer. While the client does not read, the model is paused. */
   protected sendPiece(stream: ResponseStream, piece: Uint8Array): void {
-    if (stream.unreadBytes > mostUnreadBytes) {
-      this.cancel()
-      this.overrun?.(stream.unreadBytes)
-      return
-    }
-    if (stream.write(piece) || this.#isBehind) return
-    this.#isBehind = true
-    stream.onDrain = () => {
-      this.#isBehind = false
-      this.setPaused(false)
-    }
-    this.setPaused(true)
+    sendPiece(this, stream, stream.unreadBytes, () => stream.write(piece))
+  }
+
+  giveUp(unreadBytes: number): void {
+    this.cancel()
+    this.overrun?.(unreadBytes)
   }
 
   protected override caughtUp(): void {
-    if (!this.#isBehind) super.caughtUp()
+    if (!this.isBehind) super.caughtUp()
   }
 
   /** Other requests are served while a thread writes this answer. */
@@ -163,6 +174,12 @@ export abstract class HttpExchange extends InferenceExchange {
       }
     })
   }
+}
+
+/** Sends an answer that is one text. The text is a copy of the outputs, so their memory is not needed any more. */
+export function sendText(http: PortRequest, response: InferenceResponse, { head }: EncodedInferResponse): void {
+  response.release()
+  http.respond(jsonResponse(head))
 }
 
 const gone = ServerError.withoutStack('CANCELLED', 'Request Cancelled')

@@ -190,6 +190,7 @@ export class HttpPort implements HttpService {
 
   /** HOT: once per request. */
   handle(request: HttpRequest): void {
+    if (this.#log.isVerbose()) this.#log.verbose(requestLine(request))
     try {
       const admitted = this.#crossOrigin === null ? request : this.#crossOrigin.admit(request)
       if (admitted !== null) this.#dispatch(this.#logged(this.#admission === null ? admitted : limited(admitted)))
@@ -324,6 +325,30 @@ export class HttpPort implements HttpService {
 }
 
 /** Its health, its name and its pages. */
+/** Methods in the order in which Triton numbers them; it has others between them. */
+const tritonMethods = [
+  'GET',
+  'HEAD',
+  'POST',
+  'PUT',
+  'DELETE',
+  '',
+  '',
+  '',
+  'OPTIONS',
+  '',
+  '',
+  '',
+  '',
+  'TRACE',
+  '',
+  'PATCH',
+]
+
+/** As Triton logs each request at `--log-verbose=1`, without the query, which may have credentials in it. */
+const requestLine = ({ method, target }: HttpRequest): string =>
+  `HTTP request: ${tritonMethods.indexOf(method)} ${target.split('?', 1)[0]}`
+
 const isOfServer = ({ api, path, isOpen }: Route): boolean =>
   isOpen === true || path === '/v2' || (api === 'health' && !path.includes('{model}'))
 

@@ -5,17 +5,11 @@ import type { InferenceResponse } from '../../model/inference-response.ts'
 import { readGenerateRequest } from '../../protocol/generate-request.ts'
 import { encodeGenerateEvent, encodeGenerateResponse, type GenerateContext } from '../../protocol/generate-response.ts'
 import { readInferRequest, type InferReadOptions } from '../../protocol/infer-request-reader.ts'
-import {
-  writeInferResponse,
-  type EncodedInferResponse,
-  type PrintedOutputs,
-} from '../../protocol/infer-response-writer.ts'
+import { textAnswer, writeInferResponse, type PrintedOutputs } from '../../protocol/infer-response-writer.ts'
 import { readPredictRequest } from '../../protocol/predict-request.ts'
 import { writePredictResponse } from '../../protocol/predict-response.ts'
 
 type PrintedGenerate = GenerateContext & PrintedOutputs
-
-const oneText = (head: Buffer): EncodedInferResponse => ({ head, parts: [], isBinary: false })
 
 /** One row for each protocol whose bodies or answers can be large. */
 export const jsonCodecs = {
@@ -30,8 +24,8 @@ export const jsonCodecs = {
     infer: writeInferResponse,
     predict: writePredictResponse,
     generate: (response: InferenceResponse, context: PrintedGenerate) =>
-      oneText(encodeGenerateResponse(response, context)),
+      textAnswer(encodeGenerateResponse(response, context)),
     generateEvent: (response: InferenceResponse, context: PrintedGenerate) =>
-      oneText(encodeGenerateEvent(response, context)),
+      textAnswer(encodeGenerateEvent(response, context)),
   },
 }

@@ -3,6 +3,7 @@
 import { takeTurn, waitTurn } from '../../base/run-in-slices.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
+import { elementCount } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { OutputSelection } from '../../protocol/parsed-infer.ts'
 import type { PrintedOutputs } from '../../protocol/infer-response-writer.ts'
@@ -36,6 +37,13 @@ export function isLargeAnswer(outputs: readonly Tensor[], context: PrintedOutput
   let bytes = 0
   for (let i = 0; i < outputs.length; i++) bytes += (outputs[i] as Tensor).bytes.length
   return bytes > alwaysSmallBytes && jsonBytes(outputs, context) > largeResponseJsonBytes
+}
+
+/** The same for nested lists. Short ones cost as much as long ones, so they are large beyond a number of elements, too. HOT. */
+export function isLargeListAnswer(outputs: readonly Tensor[], context: PrintedOutputs, mostElements: number): boolean {
+  let elements = 0
+  for (const { shape } of outputs) elements += elementCount(shape)
+  return elements > mostElements || isLargeAnswer(outputs, context)
 }
 
 /** Bytes of the outputs that are printed; each class counts as `bytesPerClass`. */

@@ -1,3 +1,4 @@
+import { ownText } from '../../base/own-text.ts'
 import { assert } from '../../base/assert.ts'
 import { everyOtherPath, type Route } from './route.ts'
 
@@ -76,8 +77,7 @@ export class Router {
 
   #search(target: string): RouteMatch | null {
     if (target.length > longestKnownTarget) return this.#match(target)
-    // The target is copied, because a slice of a string keeps the whole string in memory, here the head of a request.
-    const own = Buffer.from(target).toString()
+    const own = ownText(target)
     const match = this.#match(own)
     if (match === null) return null
     if (this.#known.size >= mostKnownTargets) this.#known.clear()

@@ -1,13 +1,10 @@
 // How TensorFlow Serving's bodies are read and its answers written, on the main thread and in JSON threads. A thread imports this
 // with the first job that asks for it.
 
-import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { InferReadOptions } from '../../protocol/infer-request-reader.ts'
-import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import { readTfExamples } from '../../protocol/tfserving/example-inputs.ts'
-import { writeTfResults, type TfAnswerContext } from '../../protocol/tfserving/example-results.ts'
+import { writeTfAnswer } from '../../protocol/tfserving/example-results.ts'
 import { readTfPredict } from '../../protocol/tfserving/predict-request.ts'
-import { writeTfPredict } from '../../protocol/tfserving/predict-response.ts'
 
 export const tfservingJsonCodecs = {
   readers: {
@@ -16,9 +13,6 @@ export const tfservingJsonCodecs = {
       readTfExamples(body, options.signature, options.limits.maxInputBytes),
   },
   writers: {
-    tfAnswer: (response: InferenceResponse, context: TfAnswerContext): EncodedInferResponse => {
-      const head = context.method === 'predict' ? writeTfPredict(response, context) : writeTfResults(response, context)
-      return { head, parts: [], isBinary: false }
-    },
+    tfAnswer: writeTfAnswer,
   },
 }

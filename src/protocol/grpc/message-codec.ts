@@ -2,6 +2,7 @@
 // integers are bigints (numbers are accepted too), bytes are Buffers, maps are Maps; an absent field is null.
 
 import { decodeWire, encodeWire, type MessageValue, type ValueForm } from '../../protobuf/message-codec.ts'
+import type { MessageSchema } from '../../protobuf/message-schema.ts'
 import { requestReaderLimits } from '../../protobuf/protobuf-reader.ts'
 import { wireMessage } from './wire-schema.ts'
 
@@ -18,12 +19,20 @@ export const serverForm: ValueForm = {
   entriesOf: (map) => map as ReadonlyMap<unknown, unknown>,
 }
 
-/** `bytes` fields of the value are views on the message. Throws INVALID_ARG. */
-export const decodeMessage = (name: string, bytes: Buffer): MessageValue =>
-  decodeWire(wireMessage(name), bytes, serverForm)
-
-export function encodeMessage(name: string, value: Readonly<MessageValue>): Buffer {
-  const [first, ...more] = encodeWire(wireMessage(name), value, serverForm)
-  if (first === undefined) return Buffer.alloc(0)
-  return more.length === 0 ? (first as Buffer) : Buffer.concat([first, ...more])
+/** How the messages of a service are read and written, by their names. */
+export type MessageCodec = {
+  /** `bytes` fields of the value are views on the message. Throws INVALID_ARG. */
+  readonly decode: (name: string, bytes: Buffer) => MessageValue
+  readonly encode: (name: string, value: Readonly<MessageValue>) => Buffer
 }
+
+export const messageCodec = (schemaOf: (name: string) => MessageSchema): MessageCodec => ({
+  decode: (name, bytes) => decodeWire(schemaOf(name), bytes, serverForm),
+  encode: (name, value) => {
+    const [first, ...more] = encodeWire(schemaOf(name), value, serverForm)
+    if (first === undefined) return Buffer.alloc(0)
+    return more.length === 0 ? (first as Buffer) : Buffer.concat([first, ...more])
+  },
+})
+
+export const { decode: decodeMessage, encode: encodeMessage } = messageCodec(wireMessage)

@@ -3,39 +3,48 @@
 
 import { lastOf } from '../../base/run-in-slices.ts'
 import type { InputSpec, ModelSignature } from '../../config/model-signature.ts'
-import { malformed, noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
-import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
+import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { elementArray, elementBytes, integerBounds } from '../../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { readJsonExamples } from './example-json.ts'
 import { invalid, type ParsedTfBody } from './predict-request.ts'
 
-/** Values that are read in one step: less than a millisecond. */
-const stepValues = 16 * 1024
+/** Fields and values that are read in one step: less than a millisecond. */
+const stepFields = 8 * 1024
+/** Fields and values of all examples of a request. One byte can be a value, which takes 32 in memory; a text takes 128. */
+const mostExampleFields = 2_097_152
+const mostExampleTextBytes = 4 * 1024 * 1024
+const valueBytes = { bytes: 128, float: 32, int64: 32 } as const
 
 type Feature = { readonly kind: 'bytes' | 'float' | 'int64'; readonly values: (Buffer | number | bigint)[] }
 
-/** Reads in steps, so that others are served between them. Throws INVALID_ARG. */
+/**
+ * Reads in steps, so that others are served between them. `reserve` is told of memory that the message itself does not have. Throws
+ * INVALID_ARG.
+ */
 export function* exampleInputs(
   examples: readonly Buffer[],
   signature: ModelSignature,
   maxBytes: number,
+  reserve: (bytes: number) => void = () => undefined,
 ): Generator<void, Tensor[]> {
   if (examples.length === 0) throw invalid('Input is empty.')
   const [only, ...others] = signature.inputs
   if (only !== undefined && others.length === 0 && only.dataType === 'BYTES') {
-    return [
-      new Tensor(only.name, 'BYTES', [examples.length, ...only.dims.map(() => 1)], textElements(examples, maxBytes)),
-    ]
+    const texts = yield* textElements(examples, maxBytes)
+    return [new Tensor(only.name, 'BYTES', [examples.length, ...only.dims.map(() => 1)], texts)]
   }
   const columns = signature.inputs.map((spec) => new FeatureColumn(spec, maxBytes))
+  const reader = new ExampleReader(new Set(columns.map(({ name }) => name)), reserve)
   for (const [row, example] of examples.entries()) {
-    const features = yield* readFeatures(example)
+    const features = yield* reader.read(example)
     for (const column of columns) column.add(row, features.get(column.name) ?? null)
     if (row % 256 === 255) yield
   }
-  return columns.filter((column) => column.isGiven).map((column) => column.finish(examples.length))
+  const tensors: Tensor[] = []
+  for (const column of columns) if (column.isGiven) tensors.push(yield* column.finish(examples.length))
+  return tensors
 }
 
 /** The body of `:classify` and `:regress`, read at once. */
@@ -45,85 +54,124 @@ export function readTfExamples(body: Uint8Array, signature: ModelSignature, maxB
   return { inputs, isColumnar: false, rows: examples.length }
 }
 
-function textElements(values: readonly Buffer[], maxBytes: number): Uint8Array {
+function* textElements(values: readonly Buffer[], maxBytes: number): Generator<void, Uint8Array> {
   const size = values.reduce((sum, { length }) => sum + 4 + length, 0)
   if (size > maxBytes) throw invalid(`the examples take ${size} bytes, at most ${maxBytes} are taken`)
-  return encodeBytesElements(values)
-}
-
-/** Example: features 1 → map feature 1. */
-function* readFeatures(example: Buffer): Generator<void, Map<string, Feature>> {
-  const reader = new ProtobufReader(example, 0, example.length, noReaderLimits)
-  const found = new Map<string, Feature>()
-  let count = 0
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag !== 10) {
-      reader.skip(tag)
-      continue
-    }
-    const outer = reader.enter()
-    while (reader.at < reader.end) {
-      const inner = reader.tag()
-      if (inner === 10) yield* readEntry(reader, found)
-      else reader.skip(inner)
-      if (++count % 1024 === 0) yield
-    }
-    reader.end = outer
+  const bytes = Buffer.allocUnsafe(size)
+  let at = 0
+  for (const [i, value] of values.entries()) {
+    at = bytes.writeUInt32LE(value.length, at)
+    at += value.copy(bytes, at)
+    if (i % stepFields === stepFields - 1) yield
   }
-  return found
-}
-
-function* readEntry(reader: ProtobufReader, found: Map<string, Feature>): Generator<void, void> {
-  const outer = reader.enter()
-  let name = ''
-  let feature: Feature | null = null
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    if (tag === 10) name = reader.string()
-    else if (tag === 18) feature = yield* readFeature(reader)
-    else reader.skip(tag)
-  }
-  reader.end = outer
-  if (feature !== null) found.set(name, feature)
+  return bytes
 }
 
 const kinds: Readonly<Record<number, Feature['kind']>> = { 10: 'bytes', 18: 'float', 26: 'int64' }
 const wireTypes = { bytes: 2, float: 5, int64: 0 } as const
 
-/** bytes_list 1, float_list 2, int64_list 3 → value 1. */
-function* readFeature(reader: ProtobufReader): Generator<void, Feature> {
-  const outer = reader.enter()
-  let feature: Feature = { kind: 'bytes', values: [] }
-  while (reader.at < reader.end) {
-    const tag = reader.tag()
-    const kind = kinds[tag]
-    if (kind === undefined) reader.skip(tag)
-    else {
-      if (kind !== feature.kind) feature = { kind, values: [] }
-      yield* readList(reader, feature)
-    }
-  }
-  reader.end = outer
-  return feature
-}
+/** Reads one example after the other. What is no input of the model is not kept. */
+class ExampleReader {
+  readonly #names: ReadonlySet<string>
+  readonly #reserve: (bytes: number) => void
+  #reader = new ProtobufReader(Buffer.alloc(0))
+  #fieldsLeft = mostExampleFields
+  #stepEnd = mostExampleFields - stepFields
 
-function* readList(reader: ProtobufReader, { kind, values }: Feature): Generator<void, void> {
-  const outer = reader.enter()
-  const whole = reader.end
-  let packedEnd = 0
-  while (reader.at < whole) {
-    const isInPacked = reader.at < packedEnd
-    if (!isInPacked) reader.end = whole
-    const tag = isInPacked ? 8 + wireTypes[kind] : reader.tag()
-    if (tag >>> 3 !== 1) reader.skip(tag)
-    else if ((tag & 7) === wireTypes[kind]) {
-      values.push(kind === 'bytes' ? reader.view() : kind === 'float' ? reader.float() : reader.int64())
-      if (values.length % stepValues === 0) yield
-    } else if ((tag & 7) === 2) reader.end = packedEnd = reader.lengthEnd()
-    else throw malformed('a feature has values of another type')
+  constructor(names: ReadonlySet<string>, reserve: (bytes: number) => void) {
+    this.#names = names
+    this.#reserve = reserve
   }
-  reader.end = outer
+
+  /** Example: features 1 → map feature 1. */
+  *read(example: Buffer): Generator<void, Map<string, Feature>> {
+    const found = new Map<string, Feature>()
+    const limits = { mostFields: mostExampleFields, mostTextBytes: mostExampleTextBytes }
+    const reader = new ProtobufReader(example, 0, example.length, limits)
+    this.#reader = reader
+    while (reader.at < reader.end) {
+      const tag = yield* this.#tag()
+      if (tag !== 10) {
+        reader.skip(tag)
+        continue
+      }
+      const outer = reader.enter()
+      while (reader.at < reader.end) {
+        const inner = yield* this.#tag()
+        if (inner === 10) yield* this.#entry(found)
+        else reader.skip(inner)
+      }
+      reader.end = outer
+    }
+    return found
+  }
+
+  *#tag(): Generator<void, number> {
+    const tag = this.#reader.tag()
+    yield* this.#spend()
+    return tag
+  }
+
+  /** One more field or value. Others are served after some of them. */
+  *#spend(): Generator<void, void> {
+    if (--this.#fieldsLeft < 0) throw malformed(`its examples have more than ${mostExampleFields} fields and values`)
+    if (this.#fieldsLeft > this.#stepEnd) return
+    this.#stepEnd = this.#fieldsLeft - stepFields
+    yield
+  }
+
+  *#entry(found: Map<string, Feature>): Generator<void, void> {
+    const reader = this.#reader
+    const outer = reader.enter()
+    let name = ''
+    let feature: Feature | null = null
+    while (reader.at < reader.end) {
+      const tag = yield* this.#tag()
+      if (tag === 10) name = reader.string()
+      else if (tag === 18 && (name === '' || this.#names.has(name))) feature = yield* this.#feature()
+      else reader.skip(tag)
+    }
+    reader.end = outer
+    if (feature !== null && this.#names.has(name)) found.set(name, feature)
+  }
+
+  /** bytes_list 1, float_list 2, int64_list 3 → value 1. */
+  *#feature(): Generator<void, Feature> {
+    const reader = this.#reader
+    const outer = reader.enter()
+    let feature: Feature = { kind: 'bytes', values: [] }
+    while (reader.at < reader.end) {
+      const tag = yield* this.#tag()
+      const kind = kinds[tag]
+      if (kind === undefined) reader.skip(tag)
+      else {
+        if (kind !== feature.kind) feature = { kind, values: [] }
+        yield* this.#list(feature)
+      }
+    }
+    reader.end = outer
+    return feature
+  }
+
+  *#list({ kind, values }: Feature): Generator<void, void> {
+    const reader = this.#reader
+    const outer = reader.enter()
+    const whole = reader.end
+    let packedEnd = 0
+    while (reader.at < whole) {
+      const isInPacked = reader.at < packedEnd
+      if (!isInPacked) reader.end = whole
+      const tag = isInPacked ? 8 + wireTypes[kind] : reader.tag()
+      yield* this.#spend()
+      if (tag >>> 3 !== 1) reader.skip(tag)
+      else if ((tag & 7) === wireTypes[kind]) {
+        if (values.length % stepFields === 0 && values.length > 0) this.#reserve(stepFields * valueBytes[kind])
+        values.push(kind === 'bytes' ? reader.view() : kind === 'float' ? reader.float() : reader.int64())
+      } else if ((tag & 7) === 2) reader.end = packedEnd = reader.lengthEnd()
+      else throw malformed('a feature has values of another type')
+    }
+    reader.end = outer
+  }
 }
 
 /** The values of one input, row by row. All rows have as many. */
@@ -159,11 +207,11 @@ class FeatureColumn {
     this.#rows.push(feature.values)
   }
 
-  finish(rows: number): Tensor {
+  *finish(rows: number): Generator<void, Tensor> {
     const { name, dataType } = this.#spec
     const shape = [rows, ...this.#rowShape(this.#rows[0]?.length ?? 0)]
     if (dataType === 'BYTES') {
-      return new Tensor(name, dataType, shape, textElements(this.#rows.flat() as Buffer[], this.#maxBytes))
+      return new Tensor(name, dataType, shape, yield* textElements(this.#rows.flat() as Buffer[], this.#maxBytes))
     }
     const count = elementCount(shape)
     const byteSize = count * elementBytes[dataType]
@@ -174,7 +222,12 @@ class FeatureColumn {
       count,
     )
     let at = 0
-    for (const row of this.#rows) for (const value of row) numbers[at++] = this.#fitting(value as number | bigint)
+    for (const row of this.#rows) {
+      for (const value of row) {
+        numbers[at++] = this.#fitting(value as number | bigint)
+        if (at % stepFields === 0) yield
+      }
+    }
     return new Tensor(name, dataType, shape, new Uint8Array(numbers.buffer))
   }
 

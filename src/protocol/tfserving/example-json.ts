@@ -3,9 +3,8 @@
 import type { ServerError } from '../../base/server-error.ts'
 import type { MessageValue } from '../../protobuf/message-codec.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
-import { JsonScanner } from '../json-scanner.ts'
 import { isB64Object, jsonDebugText, jsonTypeName } from './json-debug-text.ts'
-import { inTheirWords, invalid } from './predict-request.ts'
+import { firstValue, inTheirWords, invalid } from './predict-request.ts'
 import { encodeServing } from './serving-messages.ts'
 import { isKnownSignature } from './tensorflow-type.ts'
 
@@ -41,14 +40,6 @@ const noBytes = Buffer.alloc(0)
 /** Throws unless a model has a signature of that name. */
 export function requireSignature(name: string): void {
   if (!isKnownSignature(name)) throw invalid(`No signature was found with the name: ${name.slice(0, 200)}`)
-}
-
-/** As in TensorFlow Serving, what follows the document is not looked at. */
-function firstValue(body: Uint8Array): Uint8Array {
-  const scanner = new JsonScanner(body)
-  scanner.startDocument()
-  scanner.skipValue()
-  return body.subarray(0, scanner.position)
 }
 
 type Kind = 'bytes' | 'float' | 'int64'

@@ -4,13 +4,15 @@
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
+import { elementsOf } from '../../tensor/data-type.ts'
 import { shapeText } from '../../tensor/shape.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { bytesElementsOf } from '../../tensor/typed-values.ts'
-import type { PrintedOutputs } from '../infer-response-writer.ts'
+import { textAnswer, type EncodedInferResponse, type PrintedOutputs } from '../infer-response-writer.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
 import { floatText } from './decimal-text.ts'
 import { invalid, type ParsedTfBody } from './predict-request.ts'
+import { writeTfPredict } from './predict-response.ts'
 import { tensorflowEnumName } from './tensorflow-type.ts'
 
 /** The most classes of all examples together, as where outputs are classified over v2. */
@@ -49,12 +51,12 @@ export function classesOf({ outputs }: InferenceResponse, signature: ModelSignat
     throw invalid(`the answer has ${rows * classes} classes, at most ${mostClasses} are listed`)
   const names = labels === null ? null : bytesElementsOf(labels)
   const listed = signature.outputByName.get(scores?.name ?? '')?.labels ?? []
-  const view = scores === null ? null : viewOf(scores)
+  const values = scores === null ? null : elementsOf('FP32', scores.bytes)
   return {
     rows,
     classes,
     labelAt: (row, index) => names?.[row * classes + index] ?? listed[index] ?? '',
-    scoreAt: (row, index) => view?.getFloat32((row * classes + index) * 4, true) ?? 0,
+    scoreAt: (row, index) => values?.[row * classes + index] ?? 0,
   }
 }
 
@@ -69,8 +71,7 @@ export function regressionsOf({ outputs }: InferenceResponse, rows: number): Flo
   }
   if (shape[0] !== rows) throw invalid(`Input batch size did not match output batch size: ${rows} vs. ${shape[0]}`)
   if (dataType !== 'FP32') throw invalid(`Expected output Tensor of DT_FLOAT.  Got: ${tensorflowEnumName(dataType)}`)
-  const view = viewOf(output)
-  return Float32Array.from({ length: rows }, (_, row) => view.getFloat32(row * 4, true))
+  return elementsOf('FP32', output.bytes)
 }
 
 function requireMatrix({ shape, dataType }: Tensor, what: string, expected: 'BYTES' | 'FP32', rows: number): void {
@@ -81,8 +82,6 @@ function requireMatrix({ shape, dataType }: Tensor, what: string, expected: 'BYT
   }
   if (shape[0] !== rows) throw invalid(`Expected ${what} output batch size of ${rows}. Got: ${shape[0]}`)
 }
-
-const viewOf = ({ bytes }: Tensor): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 /** `{"results": [[["label", 0.9], …], …]}` */
 function classesJson(classes: Classes): Buffer {
@@ -108,13 +107,14 @@ const regressionsJson = (values: Float32Array): Buffer =>
 export type TfMethod = 'predict' | 'classify' | 'regress'
 
 /** What an answer is written from, beside the outputs. */
-export type TfAnswerContext = PrintedOutputs & Omit<ParsedTfBody, 'inputs'> & { readonly method: TfMethod }
+type TfAnswerContext = PrintedOutputs & Omit<ParsedTfBody, 'inputs'> & { readonly method: TfMethod }
 
-/** The answer of `:classify` or `:regress`. */
-export function writeTfResults(response: InferenceResponse, { method, rows, signature }: TfAnswerContext): Buffer {
-  return method === 'classify'
-    ? classesJson(classesOf(response, signature, rows))
-    : regressionsJson(regressionsOf(response, rows))
+/** The answer of the REST API. HOT: once per inference. */
+export function writeTfAnswer(response: InferenceResponse, context: TfAnswerContext): EncodedInferResponse {
+  const { method, rows, signature } = context
+  if (method === 'predict') return textAnswer(writeTfPredict(response, context))
+  if (method === 'regress') return textAnswer(regressionsJson(regressionsOf(response, rows)))
+  return textAnswer(classesJson(classesOf(response, signature, rows)))
 }
 
 /** ClassificationResult: classifications 1 → classes 1 → label 1, score 2. */

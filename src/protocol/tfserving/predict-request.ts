@@ -4,7 +4,6 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { WordedError } from '../../model/worded-error.ts'
-import type { DataType } from '../../tensor/data-type.ts'
 import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { parseJsonDocument, type JsonNode } from '../json-document.ts'
@@ -12,7 +11,7 @@ import { char, JsonScanner } from '../json-scanner.ts'
 import { b64Name, NestedValues, type NestedMistake } from '../nested-values.ts'
 import type { RequestLimits } from '../request-limits.ts'
 import { jsonDebugText, jsonTypeName } from './json-debug-text.ts'
-import { isKnownSignature, tensorflowName } from './tensorflow-type.ts'
+import { formless, isKnownSignature, tensorflowName } from './tensorflow-type.ts'
 
 /** What was in the body of a request. */
 export type ParsedTfBody = {
@@ -45,6 +44,15 @@ export function inTheirWords(reason: unknown): unknown {
   const { text, offset } = reason.facts as { readonly text: string; readonly offset: number }
   if (text === 'The document is empty.') return invalid('JSON Parse error: The document is empty')
   return invalid(`JSON Parse error: ${text} at offset: ${offset}`)
+}
+
+/** As in TensorFlow Serving, what follows the document is not looked at. */
+export function firstValue(body: Uint8Array): Buffer {
+  const scanner = new JsonScanner(body)
+  scanner.startDocument()
+  const start = scanner.position
+  scanner.skipValue()
+  return scanner.bytes.subarray(start, scanner.position)
 }
 
 /** Where a member of the request begins; -1: it is not there. */
@@ -116,17 +124,9 @@ class TfPredictReader {
     }
   }
 
-  #document(): JsonNode {
-    const { bytes, end } = this.#scanner
-    const scanner = new JsonScanner(bytes, end)
-    scanner.startDocument()
-    const start = scanner.position
-    scanner.skipValue()
-    return nodeOf(bytes, start, scanner.position)
-  }
-
   #misformed(what: string): ServerError {
-    return invalid(`JSON Value: ${jsonDebugText(this.#document())} ${what}`)
+    const document = firstValue(this.#scanner.bytes)
+    return invalid(`JSON Value: ${jsonDebugText(nodeOf(document, 0, document.length))} ${what}`)
   }
 
   #readInstances(): void {
@@ -239,9 +239,6 @@ function nodeOf(bytes: Buffer, start: number, end: number): JsonNode {
     return bytes.toString('utf8', start, Math.min(end, start + 256))
   }
 }
-
-/** TensorFlow Serving reads no numbers of these types from JSON. */
-const formless: ReadonlySet<DataType> = new Set(['FP16', 'BF16', 'UINT16'])
 
 /** The elements of one input: the rows of all instances, or one nested list. */
 class Column extends NestedValues {

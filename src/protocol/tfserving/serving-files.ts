@@ -145,6 +145,20 @@ const wrapperFile = googleFile('wrappers', {
   BoolValue: ['bool value = 1'],
 })
 
+export const servingServices = {
+  PredictionService: {
+    Classify: ['ClassificationRequest', 'ClassificationResponse'],
+    Regress: ['RegressionRequest', 'RegressionResponse'],
+    Predict: ['PredictRequest', 'PredictResponse'],
+    MultiInference: ['MultiInferenceRequest', 'MultiInferenceResponse'],
+    GetModelMetadata: ['GetModelMetadataRequest', 'GetModelMetadataResponse'],
+  },
+  ModelService: {
+    GetModelStatus: ['GetModelStatusRequest', 'GetModelStatusResponse'],
+    HandleReloadConfigRequest: ['ReloadConfigRequest', 'ReloadConfigResponse'],
+  },
+} as const satisfies WireFile['services']
+
 /** What clients see of the services. */
 export const servingFiles: readonly WireFile[] = [
   anyFile,
@@ -160,19 +174,7 @@ export const servingFiles: readonly WireFile[] = [
       Code: numbered(codes),
       ModelType: { MODEL_TYPE_UNSPECIFIED: 0, TENSORFLOW: 1, OTHER: 2 },
     },
-    services: {
-      PredictionService: {
-        Classify: ['ClassificationRequest', 'ClassificationResponse'],
-        Regress: ['RegressionRequest', 'RegressionResponse'],
-        Predict: ['PredictRequest', 'PredictResponse'],
-        MultiInference: ['MultiInferenceRequest', 'MultiInferenceResponse'],
-        GetModelMetadata: ['GetModelMetadataRequest', 'GetModelMetadataResponse'],
-      },
-      ModelService: {
-        GetModelStatus: ['GetModelStatusRequest', 'GetModelStatusResponse'],
-        HandleReloadConfigRequest: ['ReloadConfigRequest', 'ReloadConfigResponse'],
-      },
-    },
+    services: servingServices,
   },
 ]
 

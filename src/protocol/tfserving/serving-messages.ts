@@ -1,9 +1,9 @@
 // Messages of TensorFlow Serving that are not on the way of an inference ⇄ their bytes.
 
-import { decodeWire, encodeWire, type MessageValue, type ValueForm } from '../../protobuf/message-codec.ts'
+import { decodeWire, type MessageValue, type ValueForm } from '../../protobuf/message-codec.ts'
 import { schemaFinder, type EnumRows, type MessageRows } from '../../protobuf/message-schema.ts'
 import { noReaderLimits } from '../../protobuf/protobuf-reader.ts'
-import { serverForm } from '../grpc/message-codec.ts'
+import { messageCodec, serverForm } from '../grpc/message-codec.ts'
 import { configMessages, servingFiles } from './serving-files.ts'
 
 const messages = Object.assign({}, configMessages, ...servingFiles.map((file) => file.messages)) as MessageRows
@@ -22,17 +22,8 @@ const messageOfViews = schemaFinder(
   enums,
 )
 
-/** Throws INVALID_ARG. */
-export const decodeServing = (name: string, bytes: Buffer): MessageValue =>
-  decodeWire(servingMessage(name), bytes, serverForm)
-
-/** Throws INVALID_ARG. */
-export const decodeViews = (name: string, bytes: Buffer): MessageValue =>
-  decodeWire(messageOfViews(name), bytes, serverForm)
-
-export function encodeServing(name: string, value: Readonly<MessageValue>): Buffer {
-  return Buffer.concat(encodeWire(servingMessage(name), value, serverForm))
-}
+export const { decode: decodeServing, encode: encodeServing } = messageCodec(servingMessage)
+export const { decode: decodeViews } = messageCodec(messageOfViews)
 
 const restForm: ValueForm = {
   ...serverForm,

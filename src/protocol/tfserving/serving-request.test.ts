@@ -18,6 +18,22 @@ test('a version and a label are one choice: the last one counts', () => {
   assert.deepEqual(spec, { name: 'm', version: '', label: 'stable', signature: 'serving_default' })
 })
 
+test('an empty label is a label, and no label is none', () => {
+  const labelOf = (write: (writer: ProtobufWriter) => void): string | null => {
+    const writer = new ProtobufWriter()
+    writer.nested(1, () => write(writer))
+    return readPredictRequest(writer.finish(), limits).spec.label
+  }
+  assert.equal(
+    labelOf((writer) => writer.textField(4, '')),
+    '',
+  )
+  assert.equal(
+    labelOf((writer) => writer.textField(1, 'm')),
+    null,
+  )
+})
+
 test('more inputs than --max-request-tensors are refused', () => {
   const writer = new ProtobufWriter()
   for (let i = 0; i < 5; i++) writer.nested(2, () => writer.textField(1, `x${i}`))

@@ -11,7 +11,8 @@ export type WireModelSpec = {
   name: string
   /** '' for the highest version that serves. */
   version: string
-  label: string
+  /** Null: the client named no label. */
+  label: string | null
   signature: string
 }
 
@@ -28,7 +29,7 @@ type WireTask = { readonly spec: WireModelSpec; readonly method: string }
 /** What is asked of the examples: one task, or those of a MultiInferenceRequest. */
 export type WireExamples = { readonly tasks: readonly WireTask[]; readonly examples: readonly Buffer[] }
 
-const noSpec = (): WireModelSpec => ({ name: '', version: '', label: '', signature: '' })
+const noSpec = (): WireModelSpec => ({ name: '', version: '', label: null, signature: '' })
 
 /** The most tasks of a MultiInferenceRequest. Each needs a signature of its own. */
 const mostTasks = 256
@@ -77,7 +78,7 @@ function readSpec(reader: ProtobufReader): WireModelSpec {
     if (tag === 10) spec.name = reader.name()
     else if (tag === 18) {
       spec.version = readVersion(reader)
-      spec.label = ''
+      spec.label = null
     } else if (tag === 26) spec.signature = reader.name()
     else if (tag === 34) {
       spec.label = reader.name()
@@ -117,13 +118,14 @@ export function readMultiRequest(bytes: Buffer): WireExamples {
   }
 }
 
-function specOf({ modelSpec }: MessageValue): WireModelSpec {
+/** The model that a message of the tables asks for. */
+export function specOf({ modelSpec }: MessageValue): WireModelSpec {
   if (modelSpec === null) return noSpec()
   const { name, version, versionLabel, signatureName } = modelSpec as MessageValue
   return {
     name: name as string,
     version: version === null ? '' : String((version as MessageValue)['value']),
-    label: (versionLabel ?? '') as string,
+    label: versionLabel as string | null,
     signature: signatureName as string,
   }
 }

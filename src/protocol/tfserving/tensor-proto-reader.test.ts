@@ -64,6 +64,37 @@ test('texts in tensor_content are lengths and then bytes', () => {
   assert.throws(() => read(bad), /tensor parsing error: x/)
 })
 
+test('many texts in tensor_content are read in steps, and their lengths are reserved before', () => {
+  const count = 100_000
+  const bytes = proto(7, [count], (writer) => {
+    writer.tag(4, 2)
+    writer.raw(Buffer.concat([Buffer.alloc(count, 1), Buffer.alloc(count, 'a')]))
+  })
+  const reserved: number[] = []
+  const limits = { maxRank: 8, maxBytes: 1 << 20, reserve: (size: number) => void reserved.push(size) }
+  const reader = new TensorProtoReader('x', bytes, 0, bytes.length, limits)
+  assert.equal(reader.readAtOnce(), null)
+  const steps = reader.readInSteps()
+  let stepCount = 0
+  let step = steps.next()
+  for (; step.done !== true; step = steps.next()) stepCount++
+  assert.deepEqual([stepCount, reserved, step.value.bytes.length], [6, [8 * count], 5 * count])
+  assert.deepEqual([...step.value.bytes.subarray(-5)], [1, 0, 0, 0, 0x61])
+})
+
+test('what nobody needs in a shape is bounded, and a group is refused', () => {
+  const shapeOf = (count: number, part: readonly number[]): Buffer => {
+    const writer = new ProtobufWriter()
+    writer.integerField(1, 4)
+    writer.tag(2, 2)
+    writer.raw(Buffer.alloc(part.length * count, Buffer.from(part)))
+    return Buffer.from(writer.finish())
+  }
+  assert.equal(read(shapeOf(1024, [0x28, 0])).shape.length, 0)
+  assert.throws(() => read(shapeOf(1025, [0x28, 0])), /its shape has more than 1024 fields/)
+  assert.throws(() => read(Buffer.concat([proto(4, [1]), Buffer.from([0xa3, 6, 0x28, 0, 0xa4, 6])])), /it has a group/)
+})
+
 test('a shape that is larger than the limit is refused before memory is taken', () => {
   const reserved: number[] = []
   const one = (shape: readonly number[]): Buffer => proto(1, shape, (writer) => {

@@ -1,8 +1,9 @@
 // tensorflow.TensorProto → Tensor. A TensorProto has its elements as raw bytes (`tensor_content`) or as a list of the type's
 // own, packed or not; a list that is shorter than the shape goes on with its last element.
 
+import { lastOf } from '../../base/run-in-slices.ts'
 import type { ServerError } from '../../base/server-error.ts'
-import { noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
+import { malformed, noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { elementBytes, type DataType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { elementWriters } from '../grpc/infer-contents.ts'
@@ -10,7 +11,7 @@ import { tooManyDimensions } from '../request-limits.ts'
 import { invalid } from './predict-request.ts'
 import { dataTypeOfTensorflow, listField } from './tensorflow-type.ts'
 
-export type TensorProtoLimits = {
+type TensorProtoLimits = {
   readonly maxRank: number
   /** The most bytes of one tensor. */
   readonly maxBytes: number
@@ -22,6 +23,10 @@ export type TensorProtoLimits = {
 const stepElements = 32 * 1024
 /** Bytes that are filled with the last element in one step. */
 const stepBytes = 4 * 1024 * 1024
+
+/** Fields of a shape, which are read in one step. */
+const mostShapeFields = 1024
+const startGroup = 3
 
 const firstListTag = 5 * 8
 const textTag = listField('BYTES') * 8 + 2
@@ -71,7 +76,7 @@ export class TensorProtoReader {
   /** Throws INVALID_ARG. */
   *readInSteps(): Generator<void, Tensor> {
     while (!this.#noteFields()) yield
-    const elements = this.#elementsAtOnce() ?? (yield* this.#readList())
+    const elements = this.#elementsAtOnce() ?? (yield* this.#hasTextContent ? this.#textsOf() : this.#readList())
     return new Tensor(this.#name, this.#dataType, this.#shape, elements)
   }
 
@@ -101,12 +106,12 @@ export class TensorProtoReader {
       this.#contentEnd = reader.lengthEnd()
       this.#contentAt = reader.at
       reader.at = this.#contentEnd
-    } else if (tag < firstListTag) reader.skip(tag)
+    } else if (tag < firstListTag) skipField(reader, tag)
     else {
       if (this.#listAt < 0) this.#listAt = at
       this.#listFields++
       if ((tag & 7) === 2) this.#notePacked(reader, tag)
-      else reader.skip(tag)
+      else skipField(reader, tag)
     }
   }
 
@@ -124,13 +129,14 @@ export class TensorProtoReader {
   #readShape(reader: ProtobufReader): void {
     const { maxRank } = this.#limits
     const outer = reader.enter()
-    while (reader.at < reader.end) {
+    for (let left = mostShapeFields; reader.at < reader.end; left--) {
+      if (left === 0) throw this.#wrong(`its shape has more than ${mostShapeFields} fields`)
       const tag = reader.tag()
       if (tag === 18) {
         if (this.#shape.length >= maxRank) throw tooManyDimensions(maxRank)
         this.#shape.push(readSize(reader))
       } else if (tag === 24 && reader.bool()) throw this.#wrong('its shape has an unknown rank')
-      else if (tag !== 24) reader.skip(tag)
+      else if (tag !== 24) skipField(reader, tag)
     }
     reader.end = outer
   }
@@ -159,7 +165,7 @@ export class TensorProtoReader {
     const contentSize = this.#contentEnd - this.#contentAt
     if (contentSize > 0) {
       const content = bytes.subarray(this.#contentAt, this.#contentEnd)
-      if (dataType === 'BYTES') return this.#textsOf(content, count)
+      if (dataType === 'BYTES') return count <= stepElements ? lastOf(this.#textsOf()) : null
       if (contentSize === byteSize) return content
       throw this.#wrong(`tensor_content has ${contentSize} bytes, the shape needs ${byteSize}`)
     }
@@ -170,21 +176,35 @@ export class TensorProtoReader {
     return bytes.subarray(this.#packedAt, this.#packedEnd)
   }
 
+  get #hasTextContent(): boolean {
+    return this.#contentEnd > this.#contentAt && this.#dataType === 'BYTES'
+  }
+
   /** As TensorFlow packs texts into raw bytes: all lengths, then all texts. */
-  #textsOf(content: Buffer, count: number): Uint8Array {
+  *#textsOf(): Generator<void, Uint8Array> {
+    const count = this.#count
+    const content = this.#reader.bytes.subarray(this.#contentAt, this.#contentEnd)
     const reader = new ProtobufReader(content, 0, content.length, noReaderLimits)
     if (count > content.length) throw this.#wrong(`tensor_content has ${content.length} bytes for ${count} texts`)
-    const lengths = Array.from({ length: count }, () => reader.uint32())
-    const total = lengths.reduce((sum, length) => sum + length, 0)
+    // Four bytes for a length here and four in the tensor, where the message may have one.
+    if (count > stepElements) this.#limits.reserve(count * 8)
+    const lengths = new Uint32Array(count)
+    let total = 0
+    for (let i = 0; i < count; i++) {
+      total += lengths[i] = reader.uint32()
+      if (i % stepElements === stepElements - 1) yield
+    }
     if (total !== content.length - reader.at) {
       throw this.#wrong('the lengths of its texts are not those of tensor_content')
     }
     const bytes = Buffer.allocUnsafe(total + count * 4)
     let at = 0
-    for (const length of lengths) {
+    for (let i = 0; i < count; i++) {
+      const length = lengths[i] as number
       at = bytes.writeUInt32LE(length, at)
-      at += content.copy(bytes, at, reader.at, reader.at + length)
+      at += length === 0 ? 0 : content.copy(bytes, at, reader.at, reader.at + length)
       reader.at += length
+      if (i % stepElements === stepElements - 1) yield
     }
     return bytes
   }
@@ -235,13 +255,20 @@ export class TensorProtoReader {
   }
 }
 
+/** What is in a group is skipped field by field, and that takes as long as the group is. No TensorProto has one. */
+function skipField(reader: ProtobufReader, tag: number): void {
+  if ((tag & 7) === startGroup) throw malformed('it has a group')
+  reader.skip(tag)
+}
+
 function readSize(reader: ProtobufReader): number {
   const outer = reader.enter()
   let size = 0
-  while (reader.at < reader.end) {
+  for (let left = mostShapeFields; reader.at < reader.end; left--) {
+    if (left === 0) throw malformed(`a dimension has more than ${mostShapeFields} fields`)
     const tag = reader.tag()
     if (tag === 8) size = reader.int64Number()
-    else reader.skip(tag)
+    else skipField(reader, tag)
   }
   reader.end = outer
   return size

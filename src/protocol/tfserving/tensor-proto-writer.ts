@@ -1,7 +1,7 @@
 // Tensor → tensorflow.TensorProto, as an entry of the map of outputs.
 
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
-import { elementBytes, type DataType } from '../../tensor/data-type.ts'
+import { elementsOf, type DataType, type FixedSizeType } from '../../tensor/data-type.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { listField, tensorflowNumber } from './tensorflow-type.ts'
 
@@ -10,9 +10,11 @@ const stepElements = 32 * 1024
 
 const contentField = 4
 
-/** Floats and booleans have the same bytes in a packed list as in a tensor. */
+/** These have the same bytes in a packed list as in a tensor. */
+const packedAsTheyAre: ReadonlySet<DataType> = new Set(['FP32', 'FP64', 'BOOL'])
+
 export const areBytesOfTensor = ({ dataType }: Tensor, asContent: boolean): boolean =>
-  dataType !== 'BYTES' && (asContent || writeElement[dataType] === undefined)
+  asContent ? dataType !== 'BYTES' : packedAsTheyAre.has(dataType)
 
 /** The elements as the message has them, made in steps. */
 export function* elementsToWrite(tensor: Tensor, asContent: boolean): Generator<void, Uint8Array> {
@@ -57,30 +59,11 @@ function writeHead(writer: ProtobufWriter, { dataType, shape }: Tensor): void {
   writer.endNested(outer)
 }
 
-const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-
-type WriteElement = (writer: ProtobufWriter, view: DataView, index: number) => void
-
-const writeElement: Partial<Record<DataType, WriteElement>> = {
-  INT32: (writer, view, i) => writer.varint(view.getInt32(i * 4, true)),
-  INT16: (writer, view, i) => writer.varint(view.getInt16(i * 2, true)),
-  INT8: (writer, view, i) => writer.varint(view.getInt8(i)),
-  UINT8: (writer, view, i) => writer.uint32(view.getUint8(i)),
-  UINT16: (writer, view, i) => writer.uint32(view.getUint16(i * 2, true)),
-  FP16: (writer, view, i) => writer.uint32(view.getUint16(i * 2, true)),
-  BF16: (writer, view, i) => writer.uint32(view.getUint16(i * 2, true)),
-  UINT32: (writer, view, i) => writer.uint32(view.getUint32(i * 4, true)),
-  INT64: (writer, view, i) => writer.varint(view.getBigInt64(i * 8, true)),
-  UINT64: (writer, view, i) => writer.varint(view.getBigUint64(i * 8, true)),
-}
-
 function* packedList({ dataType, bytes }: Tensor): Generator<void, Uint8Array> {
-  const write = writeElement[dataType] as WriteElement
-  const view = viewOf(bytes)
-  const count = bytes.length / elementBytes[dataType]
+  const elements = elementsOf(dataType as FixedSizeType, bytes)
   const writer = new ProtobufWriter(Math.min(bytes.length * 2, 1024 * 1024))
-  for (let i = 0; i < count; i++) {
-    write(writer, view, i)
+  for (let i = 0; i < elements.length; i++) {
+    writer.varint(elements[i] as number | bigint)
     if (i % stepElements === stepElements - 1) yield
   }
   return writer.finish()
@@ -88,7 +71,7 @@ function* packedList({ dataType, bytes }: Tensor): Generator<void, Uint8Array> {
 
 /** Each text is a field of its own. */
 function* textFields(bytes: Uint8Array): Generator<void, Uint8Array> {
-  const view = viewOf(bytes)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const writer = new ProtobufWriter(bytes.length + 64)
   for (let at = 0, count = 1; at + 4 <= bytes.length; count++) {
     const end = at + 4 + view.getUint32(at, true)

@@ -33,6 +33,9 @@ export const tensorflowEnumName = (dataType: DataType): string => `DT_${rows[dat
 /** Null for a type that no model of this server has: complex, quantised, resources. */
 export const dataTypeOfTensorflow = (number: number): DataType | null => byNumber[number] ?? null
 
+/** TensorFlow Serving has no numbers of these types in JSON. */
+export const formless: ReadonlySet<DataType> = new Set(['FP16', 'BF16', 'UINT16'])
+
 /** The signature that every model has: its inputs and outputs. */
 export const defaultSignature = 'serving_default'
 /** A model of this server has one signature. */

@@ -1,8 +1,7 @@
 // The messages of TorchServe's gRPC services, as tables.
 
-import { decodeWire, encodeWire, type MessageValue } from '../../protobuf/message-codec.ts'
 import { schemaFinder, type MessageRows } from '../../protobuf/message-schema.ts'
-import { serverForm } from '../grpc/message-codec.ts'
+import { messageCodec } from '../grpc/message-codec.ts'
 
 const modelOf = ['string model_name = 1', 'string model_version = 2'] as const
 
@@ -32,11 +31,4 @@ const rows: MessageRows = {
   ],
 }
 
-const torchMessage = schemaFinder(rows, {})
-
-/** Throws INVALID_ARG. */
-export const decodeTorch = (name: string, bytes: Buffer): MessageValue =>
-  decodeWire(torchMessage(name), bytes, serverForm)
-
-export const encodeTorch = (name: string, value: Readonly<MessageValue>): Buffer =>
-  Buffer.concat(encodeWire(torchMessage(name), value, serverForm))
+export const torchCodec = messageCodec(schemaFinder(rows, {}))

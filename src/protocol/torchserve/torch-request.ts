@@ -3,7 +3,8 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { readFormFields } from '../form-fields.ts'
+import { bytesElement } from '../bytes-element.ts'
+import { formFields } from '../form-fields.ts'
 
 type TorchRequest = {
   readonly id: string
@@ -15,10 +16,10 @@ type TorchRequest = {
 
 type Field = { readonly name: string; readonly contentType: string; readonly value: Buffer }
 
-/** `isBatching`: the model's shapes begin with the number of rows. Throws INVALID_ARG. */
-export function torchTensors(request: TorchRequest, isBatching: boolean): Tensor[] {
+/** In steps. `isBatching`: the model's shapes begin with the number of rows. Throws INVALID_ARG. */
+export function* torchTensors(request: TorchRequest, isBatching: boolean): Generator<void, Tensor[]> {
   const { body, contentType } = request
-  const form = readFormFields(body, contentType)
+  const form = yield* formFields(body, contentType)
   // TorchServe passes the media type on without its parameters.
   const mediaType = (contentType.split(';', 1)[0] ?? '').trim()
   return fieldTensors(form ?? [{ name: 'body', contentType: mediaType, value: body }], request, isBatching)
@@ -35,18 +36,9 @@ export function fieldTensors(
   const head = `{"id":"${id}","headers":${headers},"fields":${described}}`
   const shape = isBatching ? [1, 1] : [1]
   return [
-    new Tensor('data', 'BYTES', shape, framed(fields.map(({ value }) => value))),
-    new Tensor('request', 'BYTES', shape, framed([Buffer.from(head)])),
+    new Tensor('data', 'BYTES', shape, bytesElement(fields.map(({ value }) => value))),
+    new Tensor('request', 'BYTES', shape, bytesElement([Buffer.from(head)])),
   ]
-}
-
-/** One element of type BYTES. One copy. */
-function framed(parts: readonly Buffer[]): Buffer {
-  const length = parts.reduce((sum, part) => sum + part.length, 0)
-  const bytes = Buffer.allocUnsafe(4 + length)
-  let at = bytes.writeUInt32LE(length, 0)
-  for (const part of parts) at += part.copy(bytes, at)
-  return bytes
 }
 
 /** What the handler says of its answer. */

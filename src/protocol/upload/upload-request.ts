@@ -1,7 +1,7 @@
 // What was uploaded: the files of a form, or the body itself; and what the query asks for.
 
 import { ServerError } from '../../base/server-error.ts'
-import { readFormFields } from '../form-fields.ts'
+import { formFields } from '../form-fields.ts'
 import { queryOf } from '../query-of.ts'
 
 type Upload = {
@@ -21,13 +21,13 @@ export type UploadRequest = {
 const mostTopK = 1000
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
-/** A field `model` or `top_k` of a form, or of the query, is no upload. Throws INVALID_ARG. */
-export function readUploadRequest(body: Buffer, contentType: string, target: string): UploadRequest {
+/** In steps. A field `model` or `top_k` of a form, or of the query, is no upload. Throws INVALID_ARG. */
+export function* uploadRequest(body: Buffer, contentType: string, target: string): Generator<void, UploadRequest> {
   const query = queryOf(target)
   let model = query.get('model') ?? ''
   let topK = query.get('top_k') ?? ''
   // curl calls every body urlencoded that it is not told about.
-  const fields = /^\s*multipart\//i.test(contentType) ? readFormFields(body, contentType) : null
+  const fields = /^\s*multipart\//i.test(contentType) ? yield* formFields(body, contentType) : null
   const uploads: Upload[] = []
   for (const { name, fileName, value } of fields ?? []) {
     if (fileName === '' && name === 'model') model = value.toString()

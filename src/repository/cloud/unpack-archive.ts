@@ -38,7 +38,7 @@ export async function unpackArchive(
   const entries = extract()
   const source = createReadStream(file)
   const fed = (await beginsWith(file, gzipMark))
-    ? pipeline(source, createGunzip(), atMost(limits, name), entries)
+    ? pipeline(source, createGunzip(), boundedEntries(limits, name), entries)
     : pipeline(source, entries)
   try {
     for await (const entry of entries) {
@@ -84,13 +84,18 @@ export async function unpackArchive(
 const mostBytesAroundEntry = 4096
 
 /** Ends a stream that is longer than its entries may be: a megabyte of zeros between them packs into a kilobyte. */
-function atMost({ maxEntries, maxUnpackedBytes }: ArchiveLimits, name: string): Transform {
+function boundedEntries({ maxEntries, maxUnpackedBytes }: ArchiveLimits, name: string): Transform {
   const most = maxUnpackedBytes + (maxEntries + 1) * mostBytesAroundEntry
+  return atMost(most, () => refusedArchive(name, `it unpacks to more than ${most} bytes, heads included`))
+}
+
+/** Ends a stream that brings more bytes. */
+export function atMost(bytes: number, refusal: () => ServerError): Transform {
   let seen = 0
   return new Transform({
     transform(chunk: Buffer, _, done) {
       seen += chunk.length
-      done(seen > most ? refusedArchive(name, `it unpacks to more than ${most} bytes, heads included`) : null, chunk)
+      done(seen > bytes ? refusal() : null, chunk)
     },
   })
 }

@@ -4,11 +4,12 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { FileTextError, parseFileText } from '../../base/file-text.ts'
-import type { TorchArchive, TorchServing } from '../../model/torch-archive.ts'
+import { runProgram } from '../../base/run-program.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
+import type { PreparedArchive, TorchArchive, TorchServing } from '../../model/torch-archive.ts'
 import { requireRelativePath } from '../cloud/safe-name.ts'
 import { refusedArchive, type ArchiveLimits } from '../cloud/unpack-archive.ts'
 import { unpackIntoFolder } from '../cloud/unpack-into-folder.ts'
-import { installRequirements } from './install-requirements.ts'
 import { servingOf } from './torch-config-text.ts'
 
 type Preparation = {
@@ -25,6 +26,8 @@ type Preparation = {
 export const mostArchiveEntries = 100_000
 /** How long `pip install` of one archive may take. */
 const longestInstallMs = 600_000
+/** Of what `pip install` says. */
+const mostErrorText = 2000
 const mostManifestBytes = 1024 * 1024
 /** A larger Python file is not searched for the function that sends pieces. */
 const mostSourceBytes = 8 * 1024 * 1024
@@ -38,16 +41,24 @@ export async function prepareTorchArchive(
   file: string,
   folder: string,
   { limits, python, given, defaults }: Preparation,
-): Promise<{ readonly archive: TorchArchive; readonly serving: TorchServing }> {
+): Promise<PreparedArchive> {
   await unpackIntoFolder(file, folder, limits, manifestPath)
   const archive = await readArchive(folder, path.basename(file))
   const { requirementsFile } = archive
-  if (python !== '' && requirementsFile !== '') {
-    await installRequirements(python, folder, requirementsFile, longestInstallMs)
-  }
+  if (python !== '' && requirementsFile !== '') await installRequirements(python, folder, requirementsFile)
   const serving = servingOf(archive, given, defaults)
   await writeSettings(folder, archive, serving)
   return { archive, serving }
+}
+
+/** Installs the packages that an archive asks for into its own folder, where only its handler sees them. */
+async function installRequirements(python: string, folder: string, file: string): Promise<void> {
+  const failed = (reason: string): ServerError =>
+    ServerError.withoutStack('INVALID_ARG', `Custom pip package installation failed for ${file}: ${reason}`)
+  const args = ['-m', 'pip', 'install', '--no-input', '--upgrade', '--target', folder, '-r', path.join(folder, file)]
+  const running = runProgram(python, args, mostErrorText, { timeout: longestInstallMs, killSignal: 'SIGKILL' })
+  const { code, signal, stderr } = await running.catch((reason: unknown) => Promise.reject(failed(messageOf(reason))))
+  if (code !== 0) throw failed(signal === null ? stderr.trim() : `it took longer than ${longestInstallMs / 1000} s`)
 }
 
 /** What the worker needs beside the manifest, for each version. */

@@ -2,15 +2,15 @@
 // process, whose version folders are models of the backend `torchserve`.
 
 import { createWriteStream } from 'node:fs'
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { LinearPattern } from '../../base/linear-pattern.ts'
+import { newOwnFolder } from '../../base/own-folder.ts'
 import { realPathInside } from '../../base/safe-path.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import type { TorchArchive, TorchServing } from '../../model/torch-archive.ts'
-import { uploadPrefix } from '../stale-uploads.ts'
+import type { TorchServing, UnpackedArchive } from '../../model/torch-archive.ts'
+import { atMost } from '../cloud/unpack-archive.ts'
 import { mostArchiveEntries, prepareTorchArchive } from './torch-archive.ts'
 import { torchConfigText } from './torch-config-text.ts'
 
@@ -22,43 +22,39 @@ type TorchArchiveOptions = {
   /** The most bytes of a download. */
   readonly maxArchiveBytes: number
   readonly maxUnpackedBytes: number
+  /** What an archive says nothing about. */
+  readonly defaults: Partial<TorchServing>
+  /** Installs requirements; '' installs none. */
+  readonly python: string
 }
 
 const longestDownloadMs = 3_600_000
 
 export class TorchArchives {
   readonly #options: TorchArchiveOptions
-  readonly #defaults: Partial<TorchServing>
-  readonly #python: string
   #root: Promise<string> | null = null
   #count = 0
 
-  /** `python` installs requirements; '' installs none. */
-  constructor(options: TorchArchiveOptions, defaults: Partial<TorchServing>, python: string) {
+  constructor(options: TorchArchiveOptions) {
     this.#options = options
-    this.#defaults = defaults
-    this.#python = python
   }
 
   async newFolder(): Promise<string> {
-    this.#root ??= uploadPrefix().then((prefix) => mkdtemp(path.join(tmpdir(), prefix)))
+    this.#root ??= newOwnFolder('upload')
     const folder = path.join(await this.#root, String(this.#count++))
     await mkdir(folder)
     return folder
   }
 
   /** NOT_FOUND: there is no such archive. INVALID_ARG: it cannot be served. */
-  async unpack(
-    url: string,
-    given: Partial<TorchServing>,
-  ): Promise<{ readonly folder: string; readonly archive: TorchArchive; readonly serving: TorchServing }> {
+  async unpack(url: string, given: Partial<TorchServing>): Promise<UnpackedArchive> {
     const folder = await this.newFolder()
     const download = /^https?:\/\//i.test(url) ? `${folder}.download` : null
-    const limits = { maxEntries: mostArchiveEntries, maxUnpackedBytes: this.#options.maxUnpackedBytes }
+    const { python, defaults, maxUnpackedBytes } = this.#options
+    const limits = { maxEntries: mostArchiveEntries, maxUnpackedBytes }
     try {
       const file = download === null ? await this.#stored(url) : await this.#download(url, download)
-      const settings = { limits, python: this.#python, given, defaults: this.#defaults }
-      return { folder, ...(await prepareTorchArchive(file, folder, settings)) }
+      return { folder, ...(await prepareTorchArchive(file, folder, { limits, python, given, defaults })) }
     } catch (reason) {
       await rm(folder, { recursive: true, force: true })
       throw reason
@@ -99,21 +95,14 @@ export class TorchArchives {
     if (!allowedUrls.some((pattern) => pattern.matches(url))) {
       throw refused(`Given URL ${url} does not match any allowed URL(s)`)
     }
-    const tooLarge = refused(`the archive at ${url} has more than ${maxArchiveBytes} bytes`)
-    const bounded = async function* (chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-      let seen = 0
-      for await (const chunk of chunks) {
-        seen += chunk.length
-        if (seen > maxArchiveBytes) throw tooLarge
-        yield chunk
-      }
-    }
+    const tooLarge = (): ServerError => refused(`the archive at ${url} has more than ${maxArchiveBytes} bytes`)
     try {
       // A redirect could lead to an address that is not allowed.
       const response = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(longestDownloadMs) })
       if (!response.ok || response.body === null) throw new Error(`the answer is ${response.status}`)
-      if (Number(response.headers.get('content-length') ?? 0) > maxArchiveBytes) throw tooLarge
-      await pipeline(response.body, bounded, createWriteStream(file, { flags: 'wx', mode: 0o600 }))
+      if (Number(response.headers.get('content-length') ?? 0) > maxArchiveBytes) throw tooLarge()
+      const kept = createWriteStream(file, { flags: 'wx', mode: 0o600 })
+      await pipeline(response.body, atMost(maxArchiveBytes, tooLarge), kept)
       return file
     } catch (reason) {
       throw reason instanceof ServerError

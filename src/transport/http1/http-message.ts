@@ -129,13 +129,22 @@ const reasonPhrases: Readonly<Record<number, string>> = {
 
 export const reasonOf = (status: number): string => reasonPhrases[status] ?? 'Unknown'
 
+export const isBlank = (c: number): boolean => c === 0x20 || c === 0x09
+
+/** Blanks behind a value do not belong to it. They are kept for models that get the headers of clients: Triton's get the blanks, too. */
+export function fieldValue(raw: string): string {
+  let end = raw.length
+  while (end > 0 && isBlank(raw.charCodeAt(end - 1))) end--
+  return end === raw.length ? raw : raw.slice(0, end)
+}
+
 /** The first header of that name (given in lower case), or null. */
 export function headerOf(headers: readonly string[], lowerCaseName: string): string | null {
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i] as string
     // The length tells nearly all names apart without making a lower-case copy of each.
     if (name.length === lowerCaseName.length && (name === lowerCaseName || name.toLowerCase() === lowerCaseName)) {
-      return headers[i + 1] as string
+      return fieldValue(headers[i + 1] as string)
     }
   }
   return null

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import { ChunkedDecoder } from './chunked-decoder.ts'
+import { headerOf } from './http-message.ts'
 import { parseRequestHead, toldTwice } from './request-head.ts'
 
 const head = (...lines: string[]): ReturnType<typeof parseRequestHead> => parseRequestHead(lines.join('\r\n'))
@@ -10,12 +11,19 @@ test('a head is its line and its headers, in the client’s order and spelling',
   assert.deepEqual(head('POST /v2/models/m/infer?x=1 HTTP/1.1', 'Host: here', 'X-Two:  a b \t', 'content-length: 12'), {
     method: 'POST',
     target: '/v2/models/m/infer?x=1',
-    headers: ['Host', 'here', 'X-Two', 'a b', 'content-length', '12'],
+    headers: ['Host', 'here', 'X-Two', 'a b \t', 'content-length', '12'],
     bodyBytes: 12,
     isHttp10: false,
     keepsAlive: true,
     expectsContinue: false,
   })
+})
+
+test('blanks behind a value are kept for models, and no reader of a header sees them', () => {
+  const { headers, keepsAlive, bodyBytes } = head('POST / HTTP/1.1', 'X-Two:  a b \t', 'Connection: close ', 'Content-Length: 7 \t') ?? assert.fail() // prettier-ignore
+  assert.equal(headerOf(headers, 'x-two'), 'a b')
+  assert.deepEqual([keepsAlive, bodyBytes], [false, 7])
+  assert.equal(headerOf(['A', ' \t '], 'a'), '')
 })
 
 test('a connection stays open unless it is said otherwise, and in HTTP/1.0 only when it is said', () => {

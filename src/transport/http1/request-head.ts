@@ -1,10 +1,12 @@
 // The head of an HTTP/1.1 request, strictly read: what two programs could read in two ways is refused, because that is
 // how one request is smuggled inside another. HOT: once per request whose head differs from the one before it.
 
+import { fieldValue, isBlank } from './http-message.ts'
+
 export type RequestHead = {
   readonly method: string
   readonly target: string
-  /** Name, value, name, value… in the client's order and spelling. */
+  /** Name, value, name, value… in the client's order and spelling. Blanks behind a value are there: see `fieldValue`. */
   readonly headers: readonly string[]
   /** 0 without a body, -1 for a chunked one, `toldTwice` for one with a length and chunks. */
   readonly bodyBytes: number
@@ -19,7 +21,6 @@ const requestLine =
   /^(GET|POST|HEAD|PUT|DELETE|OPTIONS|PATCH|TRACE) (\/[\x21-\x7e\x80-\xff]*|\*|[A-Za-z]+:\/\/[\w.~!$&'()*+,;=:%[\]-]+(?:[/?][\x21-\x7e\x80-\xff]*)?) HTTP\/1\.([01])$/
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const forbiddenInValue = /[^\t\x20-\x7e\x80-\xff]/
-const space = 0x20
 const tab = 0x09
 
 /** Where such a body ends depends on who reads it, so the request is answered with an error and the connection closes. */
@@ -44,7 +45,7 @@ export function parseRequestHead(text: string): RequestHead | null {
     const colon = text.indexOf(':', at)
     if (colon < 0 || colon >= end) return null
     const name = text.slice(at, colon)
-    const value = trimmed(text, colon + 1, end)
+    const value = text.slice(valueStart(text, colon + 1, end), end)
     // A name that starts with a space is a folded line of the header before, which nobody may send any more.
     if (!token.test(name) || forbiddenInValue.test(value)) return null
     // Some programs cut these blanks off and others do not: `chunked` behind them would be read in two ways.
@@ -61,13 +62,10 @@ const beyondAscii = /[\x80-\xff]/
 const decoded = (latin1: string): string =>
   beyondAscii.test(latin1) ? Buffer.from(latin1, 'latin1').toString('utf8') : latin1
 
-function trimmed(text: string, start: number, end: number): string {
+function valueStart(text: string, start: number, end: number): number {
   while (start < end && isBlank(text.charCodeAt(start))) start++
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end--
-  return text.slice(start, end)
+  return start
 }
-
-const isBlank = (c: number): boolean => c === space || c === tab
 
 function judged(method: string, target: string, isHttp10: boolean, headers: readonly string[]): RequestHead | null {
   let length: number | null = null
@@ -75,7 +73,7 @@ function judged(method: string, target: string, isHttp10: boolean, headers: read
   let connection = ''
   let expectsContinue = false
   for (let i = 0; i < headers.length; i += 2) {
-    const value = headers[i + 1] as string
+    const value = fieldValue(headers[i + 1] as string)
     switch ((headers[i] as string).toLowerCase()) {
       case 'content-length': {
         const bytes = /^\d{1,15}$/.test(value) ? Number(value) : null

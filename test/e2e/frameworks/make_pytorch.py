@@ -57,6 +57,35 @@ expect(
 )
 
 
+class Difference(nn.Module):
+    def forward(self, left: Tensor, right: Tensor):
+        return left - right
+
+
+config = 'backend: "pytorch"\n' + batching
+config += tensor("input", "FIRST", "FP32", "[ 4 ]") + tensor("input", "SECOND", "FP32", "[ 4 ]")
+config += tensor("output", "OUTPUT__0", "FP32", "[ 4 ]")
+torch.jit.save(torch.jit.script(Difference()), os.path.join(folder("ordered", config), "model.pt"))
+expect("ordered", {"FIRST": ("FP32", rows), "SECOND": ("FP32", rows.flip(0))}, {"OUTPUT__0": rows - rows.flip(0)})
+
+
+class Tally(nn.Module):
+    def forward(self, value: Tensor, is_start: Tensor, total: Tensor):
+        total = value if bool(is_start.any()) else total + value
+        return total, total
+
+
+config = 'backend: "pytorch"\nmax_batch_size: 1\n'
+config += tensor("input", "VALUE__0", "INT64", "[ 1 ]") + tensor("output", "TOTAL__0", "INT64", "[ 1 ]")
+config += """sequence_batching {
+  oldest { max_candidate_sequences: 4 }
+  control_input { name: "START__1" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }
+  state { input_name: "STATE__2" output_name: "NEXT__1" data_type: TYPE_INT64 dims: 1 }
+}
+"""
+torch.jit.save(torch.jit.script(Tally()), os.path.join(folder("tally", config), "model.pt"))
+
+
 class Dictionary(nn.Module):
     def forward(self, x: Dict[str, Tensor]) -> Dict[str, Tensor]:
         return {"product": x["left"] * x["right"], "total": x["left"].sum(1) + x["right"].sum(1)}

@@ -45,6 +45,28 @@ test('an optional input may be left out and given', async () => {
   assert.deepEqual([...result.output('sum__0').float32()], [11, 12, 13, 14])
 })
 
+test('the controls and the state of a sequence are arguments like inputs, and values of the answer', async () => {
+  const totals = []
+  for (const [sequenceId, value, sequenceStart] of [
+    [1, 5, true],
+    [2, 100, true],
+    [1, 6, false],
+    [2, 1, false],
+    [1, 7, false],
+  ] as const) {
+    const value0 = { dataType: 'INT64', shape: [1, 1], data: [value] } as const
+    const result = await client.infer(
+      'tally',
+      { VALUE__0: value0 },
+      {
+        sequence: { id: sequenceId, start: sequenceStart, end: false },
+      },
+    )
+    totals.push(result.output('TOTAL__0').numbers()[0])
+  }
+  assert.deepEqual(totals, [5, 100, 11, 101, 18])
+})
+
 test('a request that breaks its batch fails alone, with what the model says', async () => {
   const infer = (first: number): Promise<unknown> => {
     const row = { shape: [1, 4], dataType: 'BF16', data: [first, 0, 0, 0] } as const

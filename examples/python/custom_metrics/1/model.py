@@ -15,7 +15,8 @@ class TritonPythonModel:
         sizes = pb_utils.MetricFamily(
             name="example_input_elements", description="Elements per input", kind=pb_utils.MetricFamily.HISTOGRAM
         )
-        # A series exists as long as its object does, so keep it.
+        # A series exists as long as its object does, and in Triton as long as its family's, so keep both.
+        self.families = [requests, largest, sizes]
         self.requests = requests.Metric(labels=labels)
         self.largest = largest.Metric(labels=labels)
         self.sizes = sizes.Metric(labels=labels, buckets=[1, 10, 100, 1000])

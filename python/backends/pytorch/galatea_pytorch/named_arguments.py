@@ -46,10 +46,14 @@ def ordered(source, loaded, input_names):
         return order
     if not loaded.names or loaded.container is list or len(input_names) == len(loaded.names) == 1:
         return list(input_names)
+    if len(input_names) == len(loaded.names):
+        # As Triton: names that follow no convention are taken in the order of the configuration.
+        return list(input_names)
     wrong = next(name for name in input_names if name not in loaded.names)
     raise ModelError(
-        "input '%s' of model '%s' is neither an argument of forward (%s) nor of the form <name>__<index>"
-        % (wrong, source.name, ", ".join(loaded.names))
+        "input '%s' of model '%s' is neither an argument of forward (%s) nor of the form <name>__<index>, and the order of "
+        "the configuration does not tell either: it has %d inputs, forward takes %d"
+        % (wrong, source.name, ", ".join(loaded.names), len(input_names), len(loaded.names))
     )
 
 

@@ -12,9 +12,10 @@ class TritonPythonModel:
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "orders.sqlite")
         # Read only: a wrong path is an error here, and makes no empty database.
         self.database = sqlite3.connect("file:%s?mode=ro" % path, uri=True)
-        self.opened = pb_utils.MetricFamily(
+        self.metrics = pb_utils.MetricFamily(
             name="orders_connections_opened", description="Connections opened", kind=pb_utils.MetricFamily.COUNTER
-        ).Metric(labels={"instance": args["model_instance_name"]})
+        )
+        self.opened = self.metrics.Metric(labels={"instance": args["model_instance_name"]})
         self.opened.increment(1)
 
     def execute(self, requests):
