@@ -31,7 +31,10 @@ const waitingModel = (file: string): string => `
   export default defineModel({
     config: { inputs: [{ name: 'IN', dataType: 'INT32', dims: [1] }], outputs: [{ name: 'OUT', dataType: 'INT32', dims: [1] }] },
     async initialize() {
-      while (!existsSync('${file}')) await new Promise((resolve) => setTimeout(resolve, 10))
+      const { promise, resolve } = Promise.withResolvers()
+      const timer = setInterval(() => existsSync('${file}') && resolve(), 10)
+      await promise
+      clearInterval(timer)
     },
     infer: () => [],
   })`
