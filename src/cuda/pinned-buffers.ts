@@ -1,5 +1,6 @@
 // Pinned memory of the host for inputs: a GPU copies out of it by itself, several times as fast as out of plain memory.
 
+import { markAsUntransferable } from 'node:worker_threads'
 import { loadKoffi } from '../base/koffi.ts'
 import type { GpuMemoryBudget } from './gpu-memory-budget.ts'
 import { GpuProgram } from './gpu-program.ts'
@@ -64,6 +65,8 @@ export class PinnedBuffers {
       program.allocatePinned(byteLength)
       const [address = 0] = await this.#thread().ask(program)
       const memory = loadKoffi().view(BigInt(address), byteLength)
+      // Memory that a thread took over would be freed while the thread looks at it.
+      markAsUntransferable(memory)
       this.#own.add(memory)
       this.#lost.register(memory, { address, byteLength })
       this.give(Buffer.from(memory))

@@ -6,6 +6,7 @@ import { availableParallelism } from 'node:os'
 import type { Cancel, Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { transferableBytes } from '../../base/transferable-bytes.ts'
 import type { Parameters as ResponseParameters } from '../../model/parameters.ts'
 import type { InferReadOptions } from '../../protocol/infer-request-reader.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
@@ -143,9 +144,8 @@ export class JsonOffload {
   }
 
   #submitBody(body: Buffer, jobOf: (owned: Uint8Array) => JsonJob, done: JsonDone<JsonResult>): OffloadedJson {
-    // A body that was collected has a buffer of its own. A body that does not begin at 0 shares its buffer.
-    const owned = body.byteOffset === 0 ? body : new Uint8Array(body)
-    return this.#submit(jobOf(owned), [owned.buffer as ArrayBuffer], body.length, done)
+    const owned = transferableBytes(body)
+    return this.#submit(jobOf(owned), [owned.buffer], body.length, done)
   }
 
   #submit(
