@@ -1,7 +1,7 @@
 // What a model answered, in the form that says most: bars for scores, text for text, pictures, sound, a table for the rest.
 
 import type { JSX } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { OutputTensor } from '../client/web.ts'
 import { Choices } from './parts.tsx'
 import { firstElement, formsOf, mediaOf, pictureLayout, rgbaOf, wavOf, type OutputForm } from './output-kinds.ts'
@@ -123,7 +123,8 @@ function Grid({ output }: OutputProps): JSX.Element {
 function Picture({ output }: OutputProps): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null)
   const layout = pictureLayout(output)
-  useEffect(() => {
+  // Before the browser paints: a canvas is never seen empty.
+  useLayoutEffect(() => {
     const brush = canvas.current?.getContext('2d')
     if (layout === null || brush === null || brush === undefined) return
     brush.putImageData(new ImageData(rgbaOf(output.float32(), layout), layout.width, layout.height), 0, 0)

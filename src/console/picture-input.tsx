@@ -1,5 +1,5 @@
 import type { JSX } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { InputSlot, PixelLayout, WidgetProps } from './input-kinds.ts'
 import { Camera } from './media-capture.tsx'
 import { plainScale, tensorOfPixels } from './pixels.ts'
@@ -16,7 +16,8 @@ export function PictureInput({ slot, onFilled }: WidgetProps): JSX.Element {
   const [picture, setPicture] = useState<ImageBitmap | null>(null)
   const [problem, setProblem] = useState('')
   useEffect(() => onFilled({ problem: `choose a picture for ${slot.name}` }), [])
-  useEffect(() => {
+  // Before the browser paints: who sees the picture can run it.
+  useLayoutEffect(() => {
     const canvas = preview.current
     const brush = canvas?.getContext('2d', { willReadFrequently: true })
     if (picture === null || canvas === null || brush === null || brush === undefined) return
