@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { closeSync, mkdtempSync, openSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { ServerError } from '../base/server-error.ts'
 import { factsOfGguf } from './facts-of-gguf.ts'
 import { readGgufFile } from './gguf-file.ts'
@@ -34,6 +34,7 @@ function file(parts: {
 }
 
 const folder = mkdtempSync(path.join(tmpdir(), 'galatea-gguf-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
 function read(bytes: Buffer): ReturnType<typeof readGgufFile> {
   const name = path.join(folder, 'model.gguf')
   writeFileSync(name, bytes)

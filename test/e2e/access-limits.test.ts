@@ -28,7 +28,6 @@ tenants:
 test('tenants are held to their limits, each by itself, and their use is counted', async (t) => {
   const folder = await accessFolder(rules, ['m', 'priced'])
   await writeFile(join(folder.root, 'models/priced/galatea.yaml'), 'cost: { instance_hour: 7200 }\n')
-  t.after(() => folder.remove())
   const key = (name: string): Promise<string> => folder.key(name, '--role', 'caller', '--tenant', name)
   const [few, rows, bytes, free] = [await key('few'), await key('rows'), await key('bytes'), await key('free')]
   const [boss, chat, ofLines] = [await folder.key('boss', '--role', 'operator'), await key('chat'), await key('lines')]
@@ -40,7 +39,11 @@ test('tenants are held to their limits, each by itself, and their use is counted
     '--allow-jobs=true',
     state,
   ])
-  t.after(() => server.stop())
+  t.after(async () => {
+    // The server writes its state when it stops.
+    await server.stop()
+    await folder.remove()
+  })
   const infer = (credential: string, count = 1): Promise<Response> =>
     fetch(`${server.url}/v2/models/m/infer`, {
       method: 'POST',

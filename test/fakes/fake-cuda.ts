@@ -17,6 +17,7 @@ export type FakeCuda = {
 /** A text says why there is none: the test prints it when it skips. */
 export function compileFakeCuda(): FakeCuda | string {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-fake-cuda-'))
+  process.once('exit', () => fs.rmSync(folder, { recursive: true, force: true }))
   const file = path.join(folder, 'libfakecuda.so')
   const source = fileURLToPath(new URL('fake-cuda.c', import.meta.url))
   const { status, stderr, error } = spawnSync('cc', ['-shared', '-fPIC', '-o', file, source], { encoding: 'utf8' })

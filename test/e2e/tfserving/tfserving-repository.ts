@@ -1,6 +1,6 @@
 // Models for tests of TensorFlow Serving's protocol: identity models of every type, the examples, and a folder of versions.
 
-import { cp, mkdir, writeFile } from 'node:fs/promises'
+import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createIdentityRepository, type TemporaryRepository } from '../identity-repository.ts'
 import { exampleModels } from '../server-process.ts'
@@ -13,11 +13,20 @@ export async function createTfservingModels(): Promise<
   TemporaryRepository & { readonly repository: string; readonly versioned: string }
 > {
   const identity = await createIdentityRepository()
-  const versioned = path.join(identity.path, '..', `${path.basename(identity.path)}-more`, 'versioned')
+  const beside = `${identity.path}-more`
+  const versioned = path.join(beside, 'versioned')
   for (const name of ['simple', 'digits']) {
     await cp(path.join(exampleModels, name), path.join(identity.path, name), { recursive: true })
   }
   for (const version of ['1', '2']) await mkdir(path.join(versioned, version), { recursive: true })
   await writeFile(path.join(versioned, 'config.pbtxt'), versionedConfig)
-  return { ...identity, repository: identity.path, versioned }
+  return {
+    ...identity,
+    repository: identity.path,
+    versioned,
+    async [Symbol.asyncDispose]() {
+      await identity[Symbol.asyncDispose]()
+      await rm(beside, { recursive: true, force: true })
+    },
+  }
 }
