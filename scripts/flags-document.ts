@@ -34,6 +34,7 @@ const variables = `## Other environment variables
 | \`GALATEA_URL\` | The server that \`galatea rollout\` asks; \`http://localhost:8000\` without it |
 | \`XDG_STATE_HOME\` | Where rollouts are kept without \`--state-dir\`: its folder \`galatea/<id>\`; without it \`~/.local/state/galatea/<id>\` |
 | \`XDG_CACHE_HOME\` | Where downloads, environments and compiled code are kept: its folder \`galatea\`; without it \`~/.cache/galatea\` |
+| \`UV_THREADPOOL_SIZE\` | Threads for files and compression; without it one more than the cores, at least 4 and at most 64 |
 | \`NODE_COMPILE_CACHE\` | Another folder for the compiled code of the server itself |
 `
 

@@ -5,7 +5,7 @@ import { messageOf, ServerError } from './base/server-error.ts'
 import { interpreterOf } from './config/backend-interpreter.ts'
 import { openAiOwnRoutes, openAiRoutes } from './frontends/openai/openai-routes.ts'
 import { predictEndpoint } from './frontends/kserve1/predict-endpoint.ts'
-import { closeBoth, httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
+import { closeAll, httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
 import type { FurtherPortOptions, ServerOptions, TorchserveOptions } from './options/server-options.ts'
 import { messageResponse } from './ports/http/error-response.ts'
 import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
@@ -140,7 +140,7 @@ function createPort(
   const offload = new JsonOffload(dependencies, { ...defaultJsonOffloadSettings, maxThreads })
   const { admission, parts } = httpParts(dependencies, options, offload)
   const { refusals } = dependencies.engine
-  const closing = closeBoth(offload, parts.openAi)
+  const closing = closeAll(offload, parts.openAi, parts.uploads)
   const cannotListen = (cause: Error): ServerError => {
     if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') return portInUse({ kind, address, port }, cause)
     return new ServerError('INTERNAL', `cannot listen for ${kind} on ${address}:${port}: ${messageOf(cause)}`, {

@@ -28,7 +28,7 @@ import { LazyOpenAi, openAiListRoutes, openAiRoutes } from './frontends/openai/o
 import type { RolloutSource } from './frontends/rollouts/open-rollout-endpoints.ts'
 import { rolloutRoutes } from './frontends/rollouts/rollout-routes.ts'
 import { InferEndpoint } from './frontends/v2-http/infer-endpoint.ts'
-import { uploadRoutes } from './frontends/upload/upload-routes.ts'
+import { LazyUploads, uploadRoutes } from './frontends/upload/upload-routes.ts'
 import { pathHint } from './frontends/v2-http/path-hints.ts'
 import { v2Routes, type V2Parts } from './frontends/v2-http/v2-routes.ts'
 import { bodyLimitBytes, validateHttpOptions, type HttpOptions } from './ports/http/http-options.ts'
@@ -86,7 +86,7 @@ export type HttpDependencies = {
 export function createHttpPort(dependencies: HttpDependencies, options: HttpOptions): HttpPort {
   validateHttpOptions(options)
   const { admission, parts } = httpParts(dependencies, options, new JsonOffload(dependencies))
-  const offload = closeBoth(parts.offload, parts.openAi)
+  const offload = closeAll(parts.offload, parts.openAi, parts.uploads)
   const { refusals, wording } = dependencies.engine
   const ports = { metricsPort: dependencies.metricsPort ?? (() => null) }
   const hints = wording.isTriton ? {} : { pathHint: (target: string) => pathHint(target, ports) }
@@ -100,6 +100,7 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
 
 type HttpParts = V2Parts & {
   readonly openAi: LazyOpenAi
+  readonly uploads: LazyUploads
   readonly customMetrics?: LoadMetricSource
   readonly access?: AccessService | null
   readonly cost?: CostOptions
@@ -124,11 +125,12 @@ export function httpParts(
   const admission = dependencies.admission ?? bothAdmissions(restricted, dependencies.access?.admission ?? null)
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const shared = { ...dependencies, batches: dependencies.batches ?? null, sharedMemory, offload }
-  return { admission, parts: { ...shared, openAi: new LazyOpenAi(shared, options) } }
+  const lazy = { openAi: new LazyOpenAi(shared, options), uploads: new LazyUploads(shared, options) }
+  return { admission, parts: { ...shared, ...lazy } }
 }
 
 /** What ends with a port. */
-export const closeBoth = (...parts: readonly { close(): void }[]): { close(): void } => ({
+export const closeAll = (...parts: readonly { close(): void }[]): { close(): void } => ({
   close: () => {
     for (const part of parts) part.close()
   },
@@ -145,7 +147,7 @@ function listenError(cause: Error, { address, port }: HttpOptions): ServerError 
 export const httpRoutes = (parts: HttpParts, options: HttpOptions): Route[] => [
   ...v2Routes(parts, options),
   ...generateRoutes(parts, options),
-  ...uploadRoutes(parts, options),
+  ...uploadRoutes(parts.uploads),
   ...rolloutRoutes(parts.rollouts ?? null, {
     ...parts,
     infer: new InferEndpoint(parts, options).handle,

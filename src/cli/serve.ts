@@ -59,7 +59,7 @@ export async function runServe(args: string[], io: CommandIo): Promise<number> {
   return serve(log, accessLog, options, { isExamples: flags.isOn('examples'), isTriton: flags.isOn('triton-defaults') })
 }
 
-/** Threads that decode pictures: as many as there are cores, and one for files. libuv reads the variable when it needs its first thread. */
+/** Threads for files and compression: as many as there are cores, and one more. libuv reads the variable when it needs its first thread. */
 function widenThreadPool(): void {
   process.env['UV_THREADPOOL_SIZE'] ??= String(Math.min(64, Math.max(4, availableParallelism() + 1)))
 }

@@ -5,6 +5,7 @@ import { SystemClock } from '../../src/base/clock.ts'
 import { ServerError } from '../../src/base/server-error.ts'
 import { SharedMemoryRegistry } from '../../src/engine/shared-memory/shared-memory-registry.ts'
 import { createGrpcPort, grpcFrontEnds } from '../../src/grpc-front-ends.ts'
+import { LazyUploads } from '../../src/frontends/upload/upload-routes.ts'
 import { LazyOpenAi } from '../../src/frontends/openai/openai-routes.ts'
 import { InferEndpoint } from '../../src/frontends/v2-http/infer-endpoint.ts'
 import { vertexAiRoutes } from '../../src/frontends/vertex-ai/vertex-ai-routes.ts'
@@ -57,7 +58,11 @@ const sharedMemory = new SharedMemoryRegistry({ isAllowed: false })
 const tfserving = unmappedTfserving(engine)
 const grpc = createGrpcPort({ engine, log, clock, tfserving }, { ...options.grpc, port: 0 })
 const shared = { engine, log, clock, sharedMemory, batches: null, offload: new JsonOffload({ clock, log }) }
-const parts = { ...shared, openAi: new LazyOpenAi(shared, options.http) }
+const parts = {
+  ...shared,
+  openAi: new LazyOpenAi(shared, options.http),
+  uploads: new LazyUploads(shared, options.http),
+}
 const httpOptions = { ...options.http, port: 0 }
 const v2 = httpRoutes(parts, httpOptions)
 const furtherRoutes = [

@@ -6,8 +6,11 @@ import { getPriority } from 'node:os'
 import { after, test } from 'node:test'
 import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
+import { SystemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/base/log.ts'
 import { PictureDecoder } from '../../src/frontends/upload/picture-decoder.ts'
 import type { ImagePlan } from '../../src/protocol/upload/upload-plan.ts'
+import { until } from '../until.ts'
 import { answerWithCopy } from '../fakes/held-instance.ts'
 import { inject } from '../fakes/injected-request.ts'
 import { waveFile } from '../fakes/wave-file.ts'
@@ -80,23 +83,56 @@ const grey = (bytes: readonly number[], width: number): Promise<Buffer> =>
     .toBuffer()
 const dot = await sharp(Uint8Array.of(255, 127.5, 0), { raw: { width: 1, height: 1, channels: 3 } }).png().toBuffer() // prettier-ignore
 
-test('threads that decode pictures yield to the others', { skip: process.platform !== 'linux' }, async () => {
-  const pixel = await sharp(Buffer.alloc(3), { raw: { width: 1, height: 1, channels: 3 } }).png().toBuffer() // prettier-ignore
-  assert.equal((await predict('planar', pixel)).status, 200)
-  // Threads of V8 yield less: the main thread waits for a part of what they do.
-  for (const [name, niceBy] of [
-    ['libuv-worker', 10],
-    ['node-V8Worker', 5],
-  ] as const) {
-    // prettier-ignore
-    const threads = readdirSync('/proc/self/task').filter((thread) =>
-      readFileSync(`/proc/self/task/${thread}/comm`, 'latin1').startsWith(name),
-    )
-    assert.ok(threads.length > 0, name)
-    const least = Math.min(19, getPriority(process.pid) + niceBy)
-    for (const thread of threads) assert.equal(getPriority(Number(thread)), least, name)
+/** The processes that decode pictures for this one. */
+const decoders = (): string[] =>
+  readdirSync('/proc').filter((entry) => {
+    try {
+      const isOwn = readFileSync(`/proc/${entry}/status`, 'latin1').includes(`\nPPid:\t${process.pid}\n`)
+      return isOwn && readFileSync(`/proc/${entry}/cmdline`, 'latin1').includes('picture-program')
+    } catch {
+      return false
+    }
+  })
+
+test('what decodes pictures yields to the others', { skip: process.platform !== 'linux' }, async () => {
+  assert.equal((await predict('planar', png)).status, 200)
+  const [decoder = ''] = decoders()
+  await until(() => {
+    const threads = readdirSync(`/proc/${decoder}/task`).map(Number)
+    return threads.every((thread) => getPriority(thread) === Math.min(19, getPriority(process.pid) + 10))
+  }, 'threads that yield')
+  // Threads of V8 here yield less: the main thread waits for a part of what they do.
+  const collectors = readdirSync('/proc/self/task').filter((thread) =>
+    readFileSync(`/proc/self/task/${thread}/comm`, 'latin1').startsWith('node-V8Worker'),
+  )
+  assert.ok(collectors.length > 0)
+  for (const thread of collectors) {
+    assert.equal(getPriority(Number(thread)), Math.min(19, getPriority(process.pid) + 5))
   }
+  // Of all processes this one goes first where memory runs out.
+  await until(() => readFileSync(`/proc/${decoder}/oom_score_adj`, 'latin1') === '800\n', 'the score')
 })
+
+test(
+  'a picture that ends the process that decodes it gets an error, and the next one another process',
+  { skip: process.platform !== 'linux' },
+  async () => {
+    const large = await sharp({ create: { width: 4000, height: 4000, channels: 3, background: '#123' } }).webp().toBuffer() // prettier-ignore
+    assert.equal((await predict('planar', png)).status, 200)
+    const [decoder = ''] = decoders()
+    process.kill(Number(decoder), 'SIGSTOP')
+    const answer = predict('planar', large)
+    // The picture is on its way to a process that does not look at it.
+    await new Promise((resolve) => setImmediate(resolve))
+    process.kill(Number(decoder), 'SIGSEGV')
+    process.kill(Number(decoder), 'SIGCONT')
+    const { status, error = '' } = await answer
+    assert.equal(status, 503)
+    assert.match(error, /^the process that decodes pictures ended with this picture: it was ended by SIGSEGV/)
+    assert.deepEqual(await values('planar', png), [1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1])
+    assert.notDeepEqual(decoders(), [decoder])
+  },
+)
 
 test('pixels come in the order, the type and the range that the model asks for', async () => {
   assert.deepEqual(await values('planar', png), [1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1])
@@ -288,7 +324,7 @@ test('256 pictures wait for a thread, and no more', async () => {
   const size = { height: 2, width: 2, channels: 3, isGrey: false, isReversed: false, isPlanar: true, shorterSide: 0 }
   const range = { scale: 1, mean: [0, 0, 0], std: [1, 1, 1] }
   const plan: ImagePlan = { ...size, ...range, fit: 'crop', resample: 'linear' }
-  const decoder = new PictureDecoder(1000)
+  const decoder = new PictureDecoder(new SystemClock(), silentLog, 1000)
   await decoder.decode(png, plan, () => true)
   const results = await Promise.allSettled(Array.from({ length: 400 }, () => decoder.decode(png, plan, () => true)))
   const failed = results.filter(({ status }) => status === 'rejected')
@@ -298,4 +334,5 @@ test('256 pictures wait for a thread, and no more', async () => {
     decoder.decode(png, plan, () => false),
     { code: 'CANCELLED' },
   )
+  decoder.close()
 })

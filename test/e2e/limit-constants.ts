@@ -141,7 +141,11 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'classes in one answer of Classify': ['protocol/tfserving/example-results.ts mostClasses'],
   'pictures that wait to be decoded, and the time of one': [
     'frontends/upload/picture-decoder.ts mostWaiting',
-    'frontends/upload/picture-decoder.ts longestDecodeSecs',
+    'frontends/upload/prepare-picture.ts longestDecodeSecs',
+  ],
+  'pixels of pictures that are in memory at the same time': ['frontends/upload/prepare-picture.ts mostPixelsTogether'],
+  'time without an answer of the process that decodes pictures': [
+    'frontends/upload/picture-process.ts longestAnswerSecs',
   ],
   'fields and values of all examples of a call over gRPC (TensorFlow Serving), bytes of their names in one example': [
     'protocol/tfserving/example-inputs.ts mostExampleFields',
@@ -412,6 +416,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/http1/http-connection.ts mostUnwantedBytes',
     'transport/http2/send-queue.ts mostControlBytes',
     'transport/http2/closed-streams.ts mostStreams',
+    'frontends/upload/picture-frames.ts mostHeadBytes',
+    'frontends/upload/picture-program.ts mostFileBytes',
   ],
   'shortens a text that the server writes: logs, traces, audit, statistics, errors': [
     'engine/lifecycle/model-directory.ts mostCompared',

@@ -202,6 +202,14 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/conformance/upload.test.ts',
     '256 pictures wait',
   ),
+  'pixels of pictures that are in memory at the same time': elsewhere(
+    'src/frontends/upload/picture-process.test.ts',
+    'take the memory of two',
+  ),
+  'time without an answer of the process that decodes pictures': elsewhere(
+    'src/frontends/upload/picture-process.test.ts',
+    'gave no answer for 60 s',
+  ),
   'samples of an uploaded sound, as it is and at the rate of the model': elsewhere(
     'test/conformance/upload.test.ts',
     'at most 16777216 are taken',

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type { Caller } from '../../access/caller.ts'
+import type { Log } from '../../base/log.ts'
 import { inSlices, runInSlices, shortSliceNs } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
@@ -24,7 +25,7 @@ import { Tensor } from '../../tensor/tensor.ts'
 import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
 import { PictureDecoder } from './picture-decoder.ts'
 
-export type UploadParts = ExchangeParts
+export type UploadParts = ExchangeParts & { readonly log: Log }
 
 /** Whether galatea.yaml has changed is looked up once in so long: for pictures tens of times a second the looks held small requests up. */
 const planAgeNs = 1e9
@@ -41,7 +42,11 @@ export class UploadEndpoint {
 
   constructor(parts: UploadParts, options: HttpOptions) {
     this.parts = parts
-    this.decoder = new PictureDecoder(options.maxPicturePixels)
+    this.decoder = new PictureDecoder(parts.clock, parts.log, options.maxPicturePixels)
+  }
+
+  close(): void {
+    this.decoder.close()
   }
 
   handle(http: PortRequest, model: string, version: string, caller: Caller): void {
@@ -158,8 +163,8 @@ class UploadExchange extends HttpExchange {
     }
     if (plan.audio !== null) return this.#sound(plan, shape)
     const rowBytes = elementCount(plan.shape) * elementBytes[input.dataType]
-    // The pixels and the elements of every picture.
-    this.reserve(rowBytes * 2 * rows.length)
+    // The pixels and the elements of every picture, and the copy of its file for the process that decodes it.
+    this.reserve(rows.reduce((sum, { bytes }) => sum + bytes.length + rowBytes * 2, 0))
     const bytes = new Uint8Array(rowBytes * rows.length)
     await Promise.all(
       rows.map((row, i) => this.#picture(row.bytes, plan, bytes.subarray(i * rowBytes, (i + 1) * rowBytes))),

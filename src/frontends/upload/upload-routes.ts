@@ -5,12 +5,26 @@ import { large, post, type Route, type RouteHandler } from '../../ports/http/rou
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { UploadEndpoint, UploadParts } from './upload-endpoint.ts'
 
-export function uploadRoutes(parts: UploadParts, options: HttpOptions): Route[] {
-  let opened: Promise<UploadEndpoint> | null = null
-  const handle: RouteHandler = (http, model, version, caller) => {
-    opened ??= import('./upload-endpoint.ts').then(({ UploadEndpoint: Endpoint }) => new Endpoint(parts, options))
-    void opened.then((endpoint) => endpoint.handle(http, model, version, caller))
+export class LazyUploads {
+  readonly #open: () => Promise<UploadEndpoint>
+  #opened: Promise<UploadEndpoint> | null = null
+
+  constructor(parts: UploadParts, options: HttpOptions) {
+    this.#open = async () => new (await import('./upload-endpoint.ts')).UploadEndpoint(parts, options)
   }
+
+  handle(...call: Parameters<RouteHandler>): void {
+    this.#opened ??= this.#open()
+    void this.#opened.then((endpoint) => endpoint.handle(...call))
+  }
+
+  close(): void {
+    void this.#opened?.then((endpoint) => endpoint.close())
+  }
+}
+
+export function uploadRoutes(uploads: LazyUploads): Route[] {
+  const handle: RouteHandler = (...call) => uploads.handle(...call)
   return [
     large(post('/predict', 'inference', handle)),
     large(post('/v2/models/{model}[/versions/{version}]/predict', 'inference', handle)),

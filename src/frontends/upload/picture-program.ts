@@ -1,0 +1,54 @@
+// The process that decodes pictures: orders come in by descriptor 3, pixels go out by it. It ends when the server closes its side.
+
+import { writeFile } from 'node:fs/promises'
+import { Socket } from 'node:net'
+import { lowerThreads } from '../../base/lower-threads.ts'
+import { messageOf } from '../../base/server-error.ts'
+import { frameHead, FrameReader, type PictureOrder, type PictureResult } from './picture-frames.ts'
+import { openSharp, preparePicture, TooManyPixels, type Sharp } from './prepare-picture.ts'
+
+const socketFd = 3
+/** The server bounds what it sends by its own limit of a request. */
+const mostFileBytes = 2 ** 32
+/** Where memory runs out, the system ends this process before the server and its models. */
+const memoryScore = '800'
+
+const noPixels = Buffer.alloc(0)
+/** The package, or why there is none. */
+const opened: Promise<Sharp | string> = open().catch((reason: unknown) => messageOf(reason).slice(0, 200))
+
+async function open(): Promise<Sharp> {
+  const sharp = await openSharp()
+  // Whoever is served beside pictures comes first. The start takes long enough as it is, and threads that start later inherit this.
+  await lowerThreads(null, 10)
+  return sharp
+}
+
+async function answer(order: PictureOrder, file: Buffer): Promise<[PictureResult['outcome'], string, Buffer]> {
+  const sharp = await opened
+  if (typeof sharp === 'string') return ['noPackage', sharp, noPixels]
+  try {
+    return ['ready', '', await preparePicture(sharp, file, order.plan, order.maxPixels)]
+  } catch (reason) {
+    const text = messageOf(reason)
+    if (reason instanceof TooManyPixels || /pixel limit/i.test(text)) return ['tooLarge', '', noPixels]
+    return ['unreadable', text.replaceAll(/\s+/g, ' ').slice(0, 200), noPixels]
+  }
+}
+
+const socket = new Socket({ fd: socketFd, readable: true, writable: true })
+const reader = new FrameReader<PictureOrder>(
+  () => mostFileBytes,
+  (order, file) => {
+    void answer(order, file).then(([outcome, text, pixels]) => {
+      socket.cork()
+      socket.write(frameHead({ id: order.id, outcome, text }, pixels.length))
+      socket.write(pixels)
+      socket.uncork()
+    })
+  },
+)
+socket.on('data', (piece: Buffer) => reader.push(piece))
+socket.on('close', () => process.exit())
+socket.on('error', () => process.exit())
+await writeFile('/proc/self/oom_score_adj', memoryScore).catch(() => undefined)
