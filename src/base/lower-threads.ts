@@ -17,16 +17,16 @@ const setAttributesCalls: Readonly<Record<string, number>> = { x64: 314, arm64: 
 type SystemCall = (call: number, thread: number, attributes: Buffer, flags: number) => number
 
 /**
- * All threads of this name, as the kernel has it, or of the process; threads that they start later inherit from them. `niceBy` is added to what a thread has: with 10 it
+ * All threads of this name, as the kernel has it; threads that they start later inherit from them. `niceBy` is added to what a thread has: with 10 it
  * gets a tenth of a core of which another thread wants all, with 5 a quarter, with 0 half. What the system does not allow is left out: the threads then run as before.
  */
-export async function lowerThreads(name: string | null, niceBy: number): Promise<void> {
+export async function lowerThreads(name: string, niceBy: number): Promise<void> {
   if (process.platform !== 'linux') return
   const systemCall = openSystemCall()
   for (const thread of await readdir('/proc/self/task')) {
     try {
       const text = await readFile(`/proc/self/task/${thread}/comm`, 'latin1')
-      if (name === null || text.trimEnd() === name) change(Number(thread), niceBy, systemCall)
+      if (text.trimEnd() === name) change(Number(thread), niceBy, systemCall)
     } catch {
       // The thread is gone, or may not be changed.
     }

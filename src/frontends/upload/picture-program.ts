@@ -19,8 +19,8 @@ const opened: Promise<Sharp | string> = open().catch((reason: unknown) => messag
 
 async function open(): Promise<Sharp> {
   const sharp = await openSharp()
-  // Whoever is served beside pictures comes first. The start takes long enough as it is, and threads that start later inherit this.
-  await lowerThreads(null, 10)
+  // Threads of libvips are started by those of the pool, and inherit from them. The main thread hands files on, for which pictures wait.
+  await lowerThreads('libuv-worker', 10)
   return sharp
 }
 
