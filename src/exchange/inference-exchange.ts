@@ -25,6 +25,7 @@ import { loadFormatHeader, type LoadSource } from '../model/load-source.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import { bodyToReuse } from './body-to-reuse.ts'
 import { InferenceMeter } from './inference-meter.ts'
+import type { Reading } from './sliced-reading.ts'
 import { refusalAtDoor } from './turned-away.ts'
 import type { RequestHead } from '../model/request-origin.ts'
 
@@ -49,11 +50,6 @@ type ReadRequest = Omit<InferenceRequestInit, 'modelName' | 'modelVersion' | 're
 
 /** The names of the two moments between which a request was received, as traces spell them. */
 export type ArrivalNames = readonly [start: string, end: string]
-
-/** A read of a request that runs in another thread, or in steps. After `cancel` it calls nobody any more. */
-interface Reading {
-  cancel(): void
-}
 
 /** Where the memory of a request is counted that its client did not send as it is: inputs in shared memory, decoded texts. */
 export type HeldMemory = {

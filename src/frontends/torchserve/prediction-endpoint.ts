@@ -3,9 +3,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
-import { lastOf, runInSlices, waitTurn } from '../../base/run-in-slices.ts'
+import { lastOf } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import { slicedReading } from '../../exchange/sliced-reading.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
@@ -57,20 +58,7 @@ export class PredictionExchange extends HttpExchange {
     const steps = torchTensors(request, config.maxBatchSize > 0)
     const submit = (inputs: Tensor[]): void => this.submit({ id: this.#id, inputs })
     if (body.length <= readAtOnceBytes) submit(lastOf(steps))
-    else this.readLater<Tensor[]>((done) => this.#readInSlices(steps, done), submit)
-  }
-
-  #readInSlices(
-    steps: Generator<void, Tensor[]>,
-    done: (error: unknown, inputs: Tensor[] | null) => void,
-  ): { cancel(): void } {
-    let isWanted = true
-    const end = (error: unknown, inputs: Tensor[] | null): void => {
-      // A client that went away is not waited for any more.
-      if (isWanted) done(error, inputs)
-    }
-    waitTurn(() => runInSlices(this.parts.clock, steps, () => isWanted, end))
-    return { cancel: () => (isWanted = false) }
+    else this.readLater<Tensor[]>(slicedReading(this.parts.clock, steps), submit)
   }
 
   /** A client that repeats its head has the same headers, the same object, in each request. */

@@ -1,11 +1,11 @@
 import type { Caller } from '../../access/caller.ts'
-import { runInSlices } from '../../base/run-in-slices.ts'
 import {
   InferenceExchange,
   type ArrivalNames,
   type ExchangeParts,
   type HeldMemory,
 } from '../../exchange/inference-exchange.ts'
+import { slicedReading } from '../../exchange/sliced-reading.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
@@ -58,20 +58,12 @@ export abstract class CallExchange extends InferenceExchange {
 
   /** Reads a large message in slices, so that other calls do not wait for all of it. */
   protected readInSlices<T>(steps: Iterator<void, T>, then: (value: T) => void): void {
-    let isCancelled = false
-    const isWanted = (): boolean => {
+    const isAbandoned = (): boolean => {
       // A stream does not cancel requests that are still read, so that is done here.
       if (this.call.isEnded) this.cancel()
-      return !isCancelled && !this.call.isEnded
+      return this.call.isEnded
     }
-    this.readLater<T>((done) => {
-      setImmediate(() => {
-        runInSlices(this.parts.clock, steps, isWanted, (error, value) => {
-          if (isWanted()) done(error, value)
-        })
-      })
-      return { cancel: () => (isCancelled = true) }
-    }, then)
+    this.readLater<T>(slicedReading(this.parts.clock, steps, isAbandoned), then)
   }
 
   protected override get uncountedBytes(): number {
