@@ -27,7 +27,7 @@ import { bodyToReuse } from './body-to-reuse.ts'
 import { InferenceMeter } from './inference-meter.ts'
 import type { Reading } from './sliced-reading.ts'
 import { refusalAtDoor } from './turned-away.ts'
-import type { RequestHead } from '../model/request-origin.ts'
+import { noOrigin, type RequestHead } from '../model/request-origin.ts'
 
 /** The parts of the server that all exchanges share. */
 export type ExchangeParts = {
@@ -122,7 +122,10 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   }
 
   abstract header(name: string): string | null
-  abstract head(): RequestHead
+  /** Left as it is by protocols that have no ids, parameters or sequences. */
+  head(): RequestHead {
+    return noOrigin.head()
+  }
 
   protected abstract readonly arrivalNames: ArrivalNames
   /** Null: nothing is counted, because no client sends requests over a network. */

@@ -4,7 +4,6 @@ import type { Caller } from '../../access/caller.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
-import { noOrigin, type RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
@@ -51,10 +50,6 @@ export class TfGrpcExchange extends CallExchange {
     this.#serving = parts.serving
     this.#asked = asked
     call.onCancel = () => this.cancel()
-  }
-
-  head(): RequestHead {
-    return noOrigin.head()
   }
 
   start(): void {

@@ -4,7 +4,6 @@ import type { Caller } from '../../access/caller.ts'
 import type { Cancel } from '../../base/clock.ts'
 import type { ErrorCode, ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
-import { noOrigin, type RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
@@ -132,11 +131,6 @@ class RestExchange extends HttpExchange {
     if (this.#isLate) return
     this.#hasBegun = true
     this.begin(this.#name, this.#asked)
-  }
-
-  /** The protocol has no ids, parameters or sequences. */
-  override head(): RequestHead {
-    return noOrigin.head()
   }
 
   protected override read({ signature }: ModelVersion): void {

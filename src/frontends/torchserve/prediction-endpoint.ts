@@ -4,13 +4,12 @@ import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
 import { lastOf } from '../../base/run-in-slices.ts'
-import { ServerError } from '../../base/server-error.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import { slicedReading } from '../../exchange/sliced-reading.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
-import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { torchAnswer, torchTensors } from '../../protocol/torchserve/torch-request.ts'
@@ -47,9 +46,7 @@ export class PredictionExchange extends HttpExchange {
   }
 
   protected override read({ signature, config }: ModelVersion): void {
-    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
-      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
-    }
+    this.requirePlainBody()
     const { body } = this.http
     this.answersOnce = !signature.isDecoupled
     this.reserve(body.length)

@@ -41,7 +41,7 @@ export abstract class GrpcExchange extends CallExchange {
     this.#forwarding = parts.forwarding
   }
 
-  head(): RequestHead {
+  override head(): RequestHead {
     const { custom, correlationId, isSequenceStart } = readRequestParameters(this.#wire.parameters, true)
     return { id: this.#wire.id, parameters: custom, correlationId, isSequenceStart }
   }
