@@ -13,7 +13,6 @@ import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
-import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import type { WireModelSpec } from '../../protocol/tfserving/serving-request.ts'
 import { notChosen, type ServingModels } from './serving-models.ts'
 
@@ -41,29 +40,15 @@ export class FailedPrecondition extends ServerError {
 }
 
 export class TfGrpcExchange extends CallExchange {
-  readonly #serving: ServingModels
   readonly #asked: TfCall
-  #version = ''
+  /** '' for the highest version that serves. */
+  readonly #version: string
 
-  constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, received: Buffer) {
+  constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, version: string, received: Buffer) {
     super(parts, call, caller, received)
-    this.#serving = parts.serving
     this.#asked = asked
+    this.#version = version
     call.onCancel = () => this.cancel()
-  }
-
-  start(): void {
-    const { spec } = this.#asked
-    try {
-      if (spec.name === '') throw invalid('ModelSpec has no name specified.')
-      this.#version = this.#serving.versionOf(spec)
-    } catch (reason) {
-      const error = ServerError.from(reason)
-      this.parts.engine.refusals.count(error)
-      this.fail(error)
-      return
-    }
-    this.begin(spec.name, this.#version)
   }
 
   protected override read(version: ModelVersion): void {

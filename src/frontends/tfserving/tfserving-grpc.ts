@@ -6,7 +6,7 @@ import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import {
-  takeOne,
+  inferenceMethod,
   unaryMethod,
   type GrpcFrontEnd,
   type GrpcMethod,
@@ -28,7 +28,6 @@ import {
   type WireExamples,
 } from '../../protocol/tfserving/serving-request.ts'
 import { defaultSignature, isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
-import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 import { predictCall } from './predict-call.ts'
 import { servableNotFound } from './serving-models.ts'
@@ -45,15 +44,15 @@ export function tfservingGrpc(
   const log = dependencies.log.from('tfserving-grpc.ts')
   const { engine, clock } = dependencies
   const parts = { ...dependencies, options, serving }
-  const inference = (rpc: string, read: (message: Buffer) => TfCall): GrpcMethod => ({
-    path: `${predictionService}/${rpc}`,
-    api: 'inference',
-    begin: (call, caller) => {
-      call.allowCompression()
-      call.allowLargeMessages()
-      takeOne(call, log, (message) => begin(parts, call, caller, message, read))
-    },
-  })
+  // HOT: once per inference.
+  const inference = (rpc: string, read: (message: Buffer) => TfCall): GrpcMethod =>
+    inferenceMethod({ log, engine }, `${predictionService}/${rpc}`, (message, call, caller) => {
+      const asked = read(message)
+      const { name } = asked.spec
+      if (name === '') throw invalid('ModelSpec has no name specified.')
+      const version = serving.versionOf(asked.spec)
+      new TfGrpcExchange(parts, call, caller, asked, version, message).begin(name, version)
+    })
   const { PredictionService: prediction, ModelService: model } = servingServices
   const control = (path: string, api: GrpcMethod['api'], types: readonly [string, string], act: Act): GrpcMethod => {
     const method: UnaryMethod = (request, call, caller) => act(parts, request, caller, call)
@@ -82,26 +81,6 @@ type Act = (
 ) => MessageValue | Promise<MessageValue>
 
 const codec = { decode: decodeServing, encode: encodeServing }
-
-/** HOT: once per inference. */
-function begin(
-  parts: TfGrpcParts,
-  call: PortCall,
-  caller: Caller,
-  message: Buffer,
-  read: (message: Buffer) => TfCall,
-): void {
-  let asked: TfCall
-  try {
-    asked = read(message)
-  } catch (reason) {
-    const error = parts.engine.wording.tell(reason)
-    parts.engine.refusals.count(error)
-    call.finish(GrpcStatus.of(error))
-    return
-  }
-  new TfGrpcExchange(parts, call, caller, asked, message).start()
-}
 
 function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = false): TfCall {
   const { spec } = asked.tasks[0] as WireExamples['tasks'][number]
