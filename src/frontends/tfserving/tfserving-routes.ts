@@ -2,11 +2,12 @@
 
 import { requireRight } from '../../access/require-right.ts'
 import { percentDecoded } from '../../base/percent-decoded.ts'
-import { ServerError } from '../../base/server-error.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { jsonResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { telling } from '../../ports/http/telling.ts'
 import type { TfMethod } from '../../protocol/tfserving/example-results.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
@@ -66,18 +67,14 @@ const shown =
     http.respond(jsonResponse(show(name, version)))
   }
 
+const answerError = (http: PortRequest, error: ServerError): void => http.respond(tfErrorResponse(error))
+
 /** Hands on the name and the version that a path stands for, and tells errors in the form of the protocol. */
-const named =
-  (parts: RestParts, handle: RouteHandler): RouteHandler =>
-  (http, name, version, caller) => {
-    try {
-      const asked = askedModel(parts, http, name, version)
-      handle(http, asked.name, asked.version, caller)
-    } catch (reason) {
-      if (!(reason instanceof ServerError)) throw reason
-      http.respond(tfErrorResponse(reason))
-    }
-  }
+const named = (parts: RestParts, handle: RouteHandler): RouteHandler =>
+  telling(answerError, (http, name, version, caller) => {
+    const asked = askedModel(parts, http, name, version)
+    handle(http, asked.name, asked.version, caller)
+  })
 
 /** The name and the version that a path asks for. Throws INVALID_ARG. */
 function askedModel(

@@ -111,8 +111,8 @@ class GrpcPrediction extends CallExchange {
       requireRight(this.caller, 'inference', name)
       this.begin(name, models.resolve(name, this.asked['modelVersion'] as string))
     } catch (reason) {
-      if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
-      if (reason instanceof ServerError) engine.refusals.count(reason)
+      if (!(reason instanceof ServerError)) throw reason
+      if (!(reason instanceof TorchserveError)) engine.refusals.count(reason)
       this.tell(reason)
     }
   }
