@@ -1,9 +1,8 @@
 // Predict, Classify, Regress and MultiInference: one message in, one message out.
 
 import type { Caller } from '../../access/caller.ts'
-import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
@@ -43,6 +42,8 @@ export class TfGrpcExchange extends CallExchange {
   readonly #asked: TfCall
   /** '' for the highest version that serves. */
   readonly #version: string
+  /** The answer; null before it is written. */
+  #message: MessageParts | null = null
 
   constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, version: string, received: Buffer) {
     super(parts, call, caller, received)
@@ -66,27 +67,21 @@ export class TfGrpcExchange extends CallExchange {
     else this.readInSlices(read, submit)
   }
 
-  protected override write(response: InferenceResponse): void {
+  protected override prepare(response: InferenceResponse): Preparation | null {
     const written = this.#asked.answer(response, this.version)
-    if ('parts' in written) {
-      this.sendOnly(written, response)
-      return
+    const keep = (message: MessageParts): InferenceResponse => {
+      this.#message = message
+      return response
     }
-    const trace = this.request?.trace ?? null
-    trace?.retain()
-    runInSlices(
-      this.parts.clock,
-      written,
-      () => !this.call.isEnded,
-      (error, message) => {
-        if (message !== null) this.sendOnly(message, response)
-        else {
-          response.release()
-          this.fail(this.told(error))
-        }
-        trace?.release()
-      },
-    )
+    if (!('parts' in written)) return this.preparedInSlices(written, keep)
+    keep(written)
+    return null
+  }
+
+  protected override write(response: InferenceResponse): void {
+    const message = this.#message as MessageParts
+    this.#message = null
+    this.sendOnly(message, response)
   }
 
   protected override refused(error: ServerError): void {

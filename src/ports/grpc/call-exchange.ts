@@ -1,9 +1,11 @@
 import type { Caller } from '../../access/caller.ts'
+import { runInSlices } from '../../base/run-in-slices.ts'
 import {
   InferenceExchange,
   type ArrivalNames,
   type ExchangeParts,
   type HeldMemory,
+  type Preparation,
 } from '../../exchange/inference-exchange.ts'
 import { slicedReading } from '../../exchange/sliced-reading.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
@@ -64,6 +66,15 @@ export abstract class CallExchange extends InferenceExchange {
       return this.call.isEnded
     }
     this.readLater<T>(slicedReading(this.parts.clock, steps, isAbandoned), then)
+  }
+
+  /** For `prepare`: makes an answer, or what it is written from, in slices, unless the call has ended. */
+  protected preparedInSlices<T>(steps: Iterator<void, T>, prepared: (value: T) => InferenceResponse): Preparation {
+    const isWanted = (): boolean => !this.call.isEnded
+    return (done) =>
+      runInSlices(this.parts.clock, steps, isWanted, (error, value) =>
+        done(error, value === null ? null : prepared(value)),
+      )
   }
 
   protected override get uncountedBytes(): number {
