@@ -12,7 +12,7 @@ import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { torchAnswer, torchTensors } from '../../protocol/torchserve/torch-request.ts'
+import { torchAnswer, torchTensors, type TorchAnswer } from '../../protocol/torchserve/torch-request.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { fieldValue, HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { answerError, torchserveHeaders } from './torchserve-answers.ts'
@@ -25,6 +25,9 @@ export type HeaderPairs = readonly (readonly [string, string])[]
 
 /** A longer body may be a form whose boundary takes long to find. */
 const readAtOnceBytes = 256 * 1024
+
+/** The end of an answer in pieces. */
+const noPiece: TorchAnswer = { head: { status: 200, contentType: '', headers: [] }, body: Buffer.alloc(0) }
 
 const texts = new WeakMap<readonly string[], { readonly path: string; readonly text: string }>()
 
@@ -100,24 +103,16 @@ export class PredictionExchange extends HttpExchange {
   }
 
   #writePiece(response: InferenceResponse, isFinal: boolean): void {
-    if (!response.isFlagOnly) {
-      const { head, body } = torchAnswer(response)
-      const { status, contentType } = head
-      this.#stream ??= this.#open(status, contentType, [
-        ...head.headers,
-        ...(isFinal ? [] : ['ts_stream_next', 'true']),
-      ])
-      if (body.length > 0) this.sendPiece(this.#stream, Buffer.from(body))
-    }
+    const { head, body } = response.isFlagOnly ? noPiece : torchAnswer(response)
+    this.#stream ??= this.#open(head, isFinal ? [] : ['ts_stream_next', 'true'])
+    if (body.length > 0) this.sendPiece(this.#stream, Buffer.from(body))
     response.release()
-    if (!isFinal) return
-    this.#stream ??= this.#open(200, '', [])
-    this.#stream.end()
+    if (isFinal) this.#stream.end()
   }
 
-  #open(status: number, contentType: string, own: readonly string[]): ResponseStream {
+  #open({ status, contentType, headers: own }: TorchAnswer['head'], more: readonly string[]): ResponseStream {
     this.#counts.answered(status)
-    const headers = [...own, ...torchserveHeaders(this.#id)]
+    const headers = [...own, ...more, ...torchserveHeaders(this.#id)]
     return this.answering.stream(new HttpResponse(status, contentType, [], { headers }))
   }
 }
