@@ -151,7 +151,7 @@ function requestFields(http: PortRequest): Fields {
   }
 }
 
-export function torchserveMetricsRoutes({ counts }: TorchserveParts): Route[] {
+export function torchserveMetricsRoutes({ counts }: Pick<TorchserveParts, 'counts'>): Route[] {
   const metrics: Handle = (http, caller) => {
     if (http.method !== 'GET') throw wrongMethod()
     const text = counts.text(queryOf(http.target).getAll('name[]'), visibleModels(caller, 'statistics'))
