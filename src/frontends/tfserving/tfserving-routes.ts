@@ -70,28 +70,17 @@ const shown =
 const answerError = (http: PortRequest, error: ServerError): void => http.respond(tfErrorResponse(error))
 
 /** Hands on the name and the version that a path stands for, and tells errors in the form of the protocol. */
-const named = (parts: RestParts, handle: RouteHandler): RouteHandler =>
-  telling(answerError, (http, name, version, caller) => {
-    const asked = askedModel(parts, http, name, version)
-    handle(http, asked.name, asked.version, caller)
+const named = ({ serving }: RestParts, handle: RouteHandler): RouteHandler =>
+  telling(answerError, (http, sent, digits, caller) => {
+    const name = decoded(sent, 'model name')
+    if (digits !== '' && (digits.length > 19 || BigInt(digits) > largestVersion)) {
+      throw invalid(`Failed to convert version: ${digits.slice(0, 40)} to numeric.`)
+    }
+    const version = digits === '' ? '' : String(BigInt(digits))
+    const inPath = digits === '' ? /\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
+    const label = inPath === undefined ? null : decoded(inPath, 'model version label')
+    handle(http, name, serving.versionOf({ name, version, label }), caller)
   })
-
-/** The name and the version that a path asks for. Throws INVALID_ARG. */
-function askedModel(
-  { serving }: RestParts,
-  http: PortRequest,
-  name: string,
-  version: string,
-): { readonly name: string; readonly version: string } {
-  const decodedName = decoded(name, 'model name')
-  if (version !== '' && (version.length > 19 || BigInt(version) > largestVersion)) {
-    throw invalid(`Failed to convert version: ${version.slice(0, 40)} to numeric.`)
-  }
-  const number = version === '' ? '' : String(BigInt(version))
-  const inPath = version === '' ? /\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
-  const label = inPath === undefined ? null : decoded(inPath, 'model version label')
-  return { name: decodedName, version: serving.versionOf({ name: decodedName, version: number, label }) }
-}
 
 function decoded(text: string, what: string): string {
   if (!text.includes('%')) return text
