@@ -89,10 +89,8 @@ export class TfGrpcExchange extends CallExchange {
     this.fail(isChosen ? error : notChosen(error, this.#asked.spec.name, this.#version))
   }
 
-  protected override fail(error: ServerError): void {
-    const status = GrpcStatus.of(error)
+  protected override statusOf(error: ServerError): GrpcStatus {
     const isPrecondition = error instanceof FailedPrecondition
-    this.tellLoad()
-    this.call.finish(isPrecondition ? new GrpcStatus(statusCodes.FAILED_PRECONDITION, status.message) : status)
+    return isPrecondition ? new GrpcStatus(statusCodes.FAILED_PRECONDITION, error.message) : GrpcStatus.of(error)
   }
 }

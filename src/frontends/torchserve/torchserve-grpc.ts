@@ -139,17 +139,15 @@ class GrpcPrediction extends CallExchange {
     this.submit({ id: this.#id, inputs })
   }
 
-  protected override refused(error: ServerError): void {
-    this.fail(error)
-  }
-
   protected override fail(error: ServerError): void {
     this.#parts.counts.answered(torchserveError(error).status)
+    this.tellMarks()
     this.tellLoad()
     this.tell(error)
   }
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
+    this.tellMarks()
     if (isFinal || this.answersOnce) this.tellLoad()
     if (!response.isFlagOnly) {
       const { head, body } = torchAnswer(response)

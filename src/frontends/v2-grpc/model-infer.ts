@@ -1,7 +1,6 @@
 // ModelInfer: one message in, exactly one answer out.
 
 import type { Caller } from '../../access/caller.ts'
-import type { ServerError } from '../../base/server-error.ts'
 import { turnedAway } from '../../exchange/turned-away.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { loadFormatHeader } from '../../model/load-source.ts'
@@ -40,17 +39,6 @@ class UnaryExchange extends GrpcExchange {
   }
 
   protected override write(answer: InferenceResponse): void {
-    if (this.marks !== null) this.call.leadWith(this.marks)
     this.sendOnly(writeInferResponse(answer, this.answerContext), answer)
-  }
-
-  protected override fail(error: ServerError): void {
-    if (this.marks !== null) this.call.leadWith(this.marks)
-    this.tellLoad()
-    this.call.finish(GrpcStatus.of(error))
-  }
-
-  protected override refused(error: ServerError): void {
-    this.fail(error)
   }
 }

@@ -1,5 +1,6 @@
 import type { Caller } from '../../access/caller.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import {
   InferenceExchange,
   type ArrivalNames,
@@ -11,6 +12,7 @@ import { slicedReading } from '../../exchange/sliced-reading.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
+import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import type { PortCall } from './port-call.ts'
 
@@ -41,6 +43,11 @@ export abstract class CallExchange extends InferenceExchange {
     return metadataValue(this.call.metadata, name)
   }
 
+  /** In the initial metadata, which is there before the first answer. */
+  protected tellMarks(): void {
+    if (this.marks !== null) this.call.leadWith(this.marks)
+  }
+
   /** In the trailers, where balancers look for it. */
   protected tellLoad(): void {
     const load = this.loadHeader('bin')
@@ -51,11 +58,27 @@ export abstract class CallExchange extends InferenceExchange {
   protected sendOnly(message: MessageParts, answer: InferenceResponse): void {
     const { clock } = this.parts
     const trace = this.request?.trace ?? null
+    this.tellMarks()
     this.tellLoad()
     trace?.stamp('GRPC_SEND_START', clock.nowNs())
     this.call.sendLast(message, message.hasViews ? () => answer.release() : null)
     if (!message.hasViews) answer.release()
     trace?.stamp('GRPC_SEND_END', clock.nowNs())
+  }
+
+  // Errors as most protocols tell them: with the status of the call.
+  protected override refused(error: ServerError): void {
+    this.fail(error)
+  }
+
+  protected override fail(error: ServerError, _isFinal?: boolean): void {
+    this.tellMarks()
+    this.tellLoad()
+    this.call.finish(this.statusOf(error))
+  }
+
+  protected statusOf(error: ServerError): GrpcStatus {
+    return GrpcStatus.of(error)
   }
 
   /** Reads a large message in slices, so that other calls do not wait for all of it. */
