@@ -8,7 +8,7 @@ import { elementArray, elementBytes, integerBounds } from '../../tensor/data-typ
 import { elementCount, shapeText, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { readJsonExamples } from './example-json.ts'
-import { invalid, type ParsedTfBody } from './predict-request.ts'
+import { invalid, type ParsedTfBody, type TfReadOptions } from './predict-request.ts'
 
 /** Fields and values that are read in one step: less than a millisecond. */
 const stepFields = 8 * 1024
@@ -48,9 +48,9 @@ export function* exampleInputs(
 }
 
 /** The body of `:classify` and `:regress`, read at once. */
-export function readTfExamples(body: Uint8Array, signature: ModelSignature, maxBytes: number): ParsedTfBody {
+export function readTfExamples(body: Uint8Array, { signature, limits }: TfReadOptions): ParsedTfBody {
   const examples = readJsonExamples(body)
-  const inputs = lastOf(exampleInputs(examples, signature, maxBytes))
+  const inputs = lastOf(exampleInputs(examples, signature, limits.maxInputBytes))
   return { inputs, isColumnar: false, rows: examples.length }
 }
 
