@@ -87,7 +87,7 @@ export class EmbeddedExchange extends InferenceExchange {
   header(): null {
     return null
   }
-  head(): RequestHead {
+  override head(): RequestHead {
     return { id: this.#options.id ?? '', parameters: this.#parameters, correlationId: 0n, isSequenceStart: false }
   }
 

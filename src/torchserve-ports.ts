@@ -11,8 +11,6 @@ import {
   type TorchserveParts,
 } from './frontends/torchserve/torchserve-routes.ts'
 import type { TorchserveOptions } from './options/server-options.ts'
-import type { GrpcFrontEnd } from './ports/grpc/grpc-method.ts'
-import type { Route } from './ports/http/route.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
 import { TorchArchives } from './repository/torchserve/torch-archives.ts'
 import { HostMetrics } from './telemetry/host-metrics.ts'
@@ -21,18 +19,14 @@ import type { HttpDependencies } from './http-front-ends.ts'
 /** How often CPU and memory of the machine are read for the metrics page. */
 const hostIntervalMs = 10_000
 
-type RoutePieces = Omit<TorchserveParts, 'models' | 'counts'>
+type Pieces = Omit<TorchserveParts, 'models' | 'counts'>
 
 /** The models that the command line names are loaded when this resolves. */
 export async function openTorchserve(
   dependencies: HttpDependencies & { readonly mapped: MappedFolders | null },
   options: TorchserveOptions,
   python: string,
-): Promise<{
-  readonly routes: Readonly<Record<'inference' | 'management' | 'metrics', (pieces: RoutePieces) => Route[]>>
-  readonly grpc: Readonly<Record<'inference' | 'management', () => GrpcFrontEnd>>
-  readonly close: () => Promise<void>
-}> {
+) {
   const { jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs } = options
   const defaults = { workers: options.defaultWorkers, jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs }
   const archives = new TorchArchives({ ...options, defaults, python: options.installsRequirements ? python : '' })
@@ -48,15 +42,15 @@ export async function openTorchserve(
   const called = { ...dependencies, sharedMemory, ...own }
   return {
     routes: {
-      inference: (pieces) => inferenceRoutes({ ...pieces, ...own }),
-      management: (pieces) => managementRoutes({ ...pieces, ...own }, options.allowsModelApi),
-      metrics: (pieces) => torchserveMetricsRoutes({ ...pieces, ...own }),
+      inference: (pieces: Pieces) => inferenceRoutes({ ...pieces, ...own }),
+      management: (pieces: Pieces) => managementRoutes({ ...pieces, ...own }, options.allowsModelApi),
+      metrics: () => torchserveMetricsRoutes(own),
     },
     grpc: {
       inference: () => torchserveInferenceGrpc(called),
       management: () => torchserveManagementGrpc(called, options.allowsModelApi),
     },
-    close: async () => {
+    close: async (): Promise<void> => {
       host.close()
       await archives.close()
     },

@@ -47,6 +47,27 @@ export function runInSlices<T>(
   done: (error: unknown, value: T | null) => void,
   longestNs: number = sliceNs,
 ): void {
+  takeTurn(slicesOf(clock, steps, isWanted, done, longestNs))
+}
+
+/** The same, but the first slice, too, waits for a later turn of the event loop. */
+export function runInLaterSlices<T>(
+  clock: Clock,
+  steps: Iterator<void, T>,
+  isWanted: () => boolean,
+  done: (error: unknown, value: T | null) => void,
+): void {
+  waitTurn(slicesOf(clock, steps, isWanted, done, sliceNs))
+}
+
+/** Does the next slice, and sees to it that the others follow. */
+function slicesOf<T>(
+  clock: Clock,
+  steps: Iterator<void, T>,
+  isWanted: () => boolean,
+  done: (error: unknown, value: T | null) => void,
+  longestNs: number,
+): () => void {
   const runSlice = (): void => {
     let result: IteratorResult<void, T>
     try {
@@ -61,7 +82,7 @@ export function runInSlices<T>(
     if (result.done === true) done(null, result.value)
     else waitTurn(runSlice)
   }
-  takeTurn(runSlice)
+  return runSlice
 }
 
 const always = (): boolean => true

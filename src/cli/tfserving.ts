@@ -4,14 +4,12 @@ import { readFileSync } from 'node:fs'
 import { messageOf } from '../base/server-error.ts'
 import { packageVersion } from './package-facts.ts'
 import type { CommandIo } from './command-io.ts'
-import { runServe } from './serve.ts'
-
-type Environment = Readonly<Record<string, string | undefined>>
+import { flagTo, serveTranslated, type Environment, type Translated } from './serve-translated.ts'
 
 /** What a flag of TensorFlow Serving becomes; null: it has no effect here, and `why` says what to do. */
 type Translation = { readonly to: (value: string) => readonly string[] | null; readonly why?: string }
 
-const flagTo = (name: string): Translation => ({ to: (value) => [`--${name}=${value}`] })
+const becomes = (name: string): Translation => ({ to: flagTo(name) })
 const without = (why: string): Translation => ({ to: () => null, why })
 const isTrue = (value: string): boolean => value === '' || value === 'true' || value === '1'
 const whenTrue = (...flags: string[]): Translation => ({ to: (value) => (isTrue(value) ? flags : []) })
@@ -32,21 +30,21 @@ const noLite = 'models of TensorFlow Lite are not served: convert the model to O
 const ofRuntime = 'it tunes the runtime inside tensorflow_model_server, which is not here'
 
 const translations: Readonly<Record<string, Translation>> = {
-  port: flagTo('grpc-port'),
+  port: becomes('grpc-port'),
   rest_api_port: { to: (value) => [`--tfserving-port=${value === '0' ? 'none' : value}`] },
-  rest_api_timeout_in_ms: flagTo('tfserving-timeout-ms'),
+  rest_api_timeout_in_ms: becomes('tfserving-timeout-ms'),
   rest_api_enable_cors_support: whenTrue('--http-cors-origin=*'),
-  model_config_file: flagTo('tfserving-model-config-file'),
-  model_config_file_poll_wait_seconds: flagTo('tfserving-model-config-poll-secs'),
+  model_config_file: becomes('tfserving-model-config-file'),
+  model_config_file_poll_wait_seconds: becomes('tfserving-model-config-poll-secs'),
   enable_batching: whenTrue('--tfserving-batching=true'),
-  batching_parameters_file: flagTo('tfserving-batching-file'),
-  max_num_load_retries: flagTo('model-load-retry-count'),
+  batching_parameters_file: becomes('tfserving-batching-file'),
+  max_num_load_retries: becomes('model-load-retry-count'),
   load_retry_interval_micros: { to: (value) => [`--model-load-retry-delay-ms=${Math.ceil(Number(value) / 1000)}`] },
   num_load_threads: { to: (value) => [`--model-load-thread-count=${value === '0' ? '4' : value}`] },
   enable_serialization_as_tensor_content: whenTrue('--tfserving-tensor-content=true'),
   monitoring_config_file: { to: monitoring },
-  ssl_config_file: flagTo('tfserving-ssl-config-file'),
-  grpc_socket_path: flagTo('grpc-socket-path'),
+  ssl_config_file: becomes('tfserving-ssl-config-file'),
+  grpc_socket_path: becomes('grpc-socket-path'),
   grpc_channel_arguments: { to: channelArguments },
   tensorflow_session_parallelism: parameters('TF_NUM_INTRA_THREADS', 'TF_NUM_INTER_THREADS'),
   tensorflow_intra_op_parallelism: parameters('TF_NUM_INTRA_THREADS'),
@@ -132,10 +130,8 @@ const beginning = [
   '--tfserving-port=none',
 ]
 
-type ServeArguments = { readonly args: string[]; readonly warnings: string[] }
-
 /** Throws an Error for a flag that neither server has. */
-export function serveArguments(given: readonly string[], environment: Environment): ServeArguments {
+export function serveArguments(given: readonly string[], environment: Environment): Translated {
   const values = new Map<string, string>()
   const args = [...beginning]
   const warnings: string[] = []
@@ -221,13 +217,5 @@ export async function runTfserving(args: string[], io: CommandIo): Promise<numbe
     io.stdout(`galatea ${packageVersion()}, in the place of tensorflow_model_server\n`)
     return 0
   }
-  let translated: ServeArguments
-  try {
-    translated = serveArguments(args, process.env)
-  } catch (reason) {
-    io.stderr(`galatea tfserving: ${messageOf(reason)}\n${help}`)
-    return 1
-  }
-  for (const warning of translated.warnings) io.stderr(`galatea tfserving: ${warning}\n`)
-  return runServe(translated.args, io)
+  return serveTranslated('tfserving', io, () => serveArguments(args, process.env), help)
 }

@@ -37,7 +37,7 @@ test('a command line of TorchServe and its properties become flags', () => {
     load_models: 'ignored.mar',
     workflow_store: 'w',
   }
-  const { flags, notes } = torchserveFlagsOf([...args, '--log-verbose=1'], { file, environment: {} })
+  const { args: flags, warnings } = torchserveFlagsOf([...args, '--log-verbose=1'], { file, environment: {} })
   assert.deepEqual(flags.slice(5), [
     '--torchserve-model-store=store',
     '--torchserve-model=a=a.mar',
@@ -50,11 +50,11 @@ test('a command line of TorchServe and its properties become flags', () => {
     '--torchserve-allowed-url=https://models.example/.*',
     '--log-verbose=1',
   ])
-  assert.deepEqual(notes, ['workflow_store of config.properties has no effect'])
+  assert.deepEqual(warnings, ['workflow_store of config.properties has no effect'])
 })
 
 const ownFlags = (args: readonly string[], properties: Record<string, string>, variables: Record<string, string>) =>
-  torchserveFlagsOf(args, withEnvironment(properties, variables)).flags.slice(5)
+  torchserveFlagsOf(args, withEnvironment(properties, variables)).args.slice(5)
 
 test('with enable_envvars_config=true variables TS_KEY come before the file and before the command line', () => {
   const properties = { enable_envvars_config: 'true', job_queue_size: '7', enable_model_api: 'true', model_store: 'f' }

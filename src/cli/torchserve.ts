@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { messageOf } from '../base/server-error.ts'
 import type { CommandIo } from './command-io.ts'
+import { flagTo, serveTranslated, type Environment, type Translated } from './serve-translated.ts'
 
 type Properties = Readonly<Record<string, string>>
 
@@ -13,8 +14,6 @@ export function parseProperties(text: string): Properties {
   const lines = text.replace(/\\\r?\n[ \t]*/g, '').matchAll(/^[ \t]*([^\s#!=:][^\s=:]*)[ \t]*[=:]?[ \t]*(.*)$/gm)
   return Object.fromEntries([...lines].map(([, key = '', value = '']) => [key, value.trim()]))
 }
-
-type Environment = Readonly<Record<string, string | undefined>>
 
 /** What stands in the file and in the environment. What the environment says counts more than the command line. */
 type Settings = { readonly file: Properties; readonly environment: Properties }
@@ -71,18 +70,15 @@ function readWords(args: readonly string[]): Given {
 }
 
 /** What a command line and its settings mean. Flags of Galatea among the words stay as they are. */
-export function torchserveFlagsOf(
-  args: readonly string[],
-  { file, environment }: Settings,
-): { readonly flags: string[]; readonly notes: readonly string[] } {
-  const { values, others } = readWords(args)
+export function torchserveFlagsOf(words: readonly string[], { file, environment }: Settings): Translated {
+  const { values, others } = readWords(words)
   const flagsOf = (properties: Properties): string[] =>
     Object.entries(properties).flatMap(([key, value]) => flagsOfProperty[key]?.(value) ?? [])
   const inFile = Object.fromEntries(Object.entries(file).filter(([key]) => environment[key] === undefined))
   const store = environment['model_store'] ?? values.get('--model-store')?.[0] ?? file['model_store']
   const listed = environment['load_models'] ?? values.get('--models')?.join() ?? file['load_models'] ?? ''
   const models = listed.split(',').map((each) => each.trim())
-  const flags = [
+  const args = [
     '--allow-torchserve',
     '--exit-on-error=false',
     '--allow-http=false',
@@ -95,15 +91,10 @@ export function torchserveFlagsOf(
     ...flagsOf(environment),
   ]
   const unknown = Object.keys(file).filter((key) => flagsOfProperty[key] === undefined && !silent.has(key))
-  return { flags, notes: unknown.map((key) => `${key} of config.properties has no effect`) }
+  return { args, warnings: unknown.map((key) => `${key} of config.properties has no effect`) }
 }
 
 type Translation = (value: string) => string[]
-
-const flagTo =
-  (...flags: string[]): Translation =>
-  (value) =>
-    flags.map((flag) => `--${flag}=${value}`)
 
 /** `inference_address=http://0.0.0.0:8080` and the like. All ports listen on the address of the first one. */
 const addressTo =
@@ -171,18 +162,16 @@ export async function runTorchserve(args: string[], io: CommandIo): Promise<numb
     io.stderr('galatea torchserve: --stop is not needed: the server runs in the foreground and ends with SIGTERM\n')
     return 2
   }
+  return serveTranslated('torchserve', io, async () => torchserveFlagsOf(args, await settingsOf(args)))
+}
+
+async function settingsOf(args: readonly string[]): Promise<Settings> {
   const file = readWords(args).values.get('--ts-config')?.[0] ?? process.env['TS_CONFIG_FILE'] ?? ''
-  let settings: Settings = { file: {}, environment: {} }
   try {
     const text = file === '' ? '' : await readFile(file, 'utf8')
     if (text.length > mostPropertyBytes) throw new Error(`it has more than ${mostPropertyBytes} bytes`)
-    settings = withEnvironment(parseProperties(text), process.env)
+    return withEnvironment(parseProperties(text), process.env)
   } catch (reason) {
-    io.stderr(`galatea torchserve: cannot read ${file}: ${messageOf(reason)}\n`)
-    return 1
+    throw new Error(`cannot read ${file}: ${messageOf(reason)}`, { cause: reason })
   }
-  const { flags, notes } = torchserveFlagsOf(args, settings)
-  for (const note of notes) io.stderr(`galatea torchserve: ${note}\n`)
-  const { runServe } = await import('./serve.ts')
-  return runServe(flags, io)
 }

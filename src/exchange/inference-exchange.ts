@@ -25,8 +25,9 @@ import { loadFormatHeader, type LoadSource } from '../model/load-source.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import { bodyToReuse } from './body-to-reuse.ts'
 import { InferenceMeter } from './inference-meter.ts'
+import type { Reading } from './sliced-reading.ts'
 import { refusalAtDoor } from './turned-away.ts'
-import type { RequestHead } from '../model/request-origin.ts'
+import { noOrigin, type RequestHead } from '../model/request-origin.ts'
 
 /** The parts of the server that all exchanges share. */
 export type ExchangeParts = {
@@ -49,11 +50,6 @@ type ReadRequest = Omit<InferenceRequestInit, 'modelName' | 'modelVersion' | 're
 
 /** The names of the two moments between which a request was received, as traces spell them. */
 export type ArrivalNames = readonly [start: string, end: string]
-
-/** A read of a request that runs in another thread, or in steps. After `cancel` it calls nobody any more. */
-interface Reading {
-  cancel(): void
-}
 
 /** Where the memory of a request is counted that its client did not send as it is: inputs in shared memory, decoded texts. */
 export type HeldMemory = {
@@ -126,7 +122,10 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   }
 
   abstract header(name: string): string | null
-  abstract head(): RequestHead
+  /** Left as it is by protocols that have no ids, parameters or sequences. */
+  head(): RequestHead {
+    return noOrigin.head()
+  }
 
   protected abstract readonly arrivalNames: ArrivalNames
   /** Null: nothing is counted, because no client sends requests over a network. */

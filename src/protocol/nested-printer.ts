@@ -15,6 +15,38 @@ type ElementForm = (view: DataView, index: number) => string
 /** How a protocol prints elements of a type, where v2 prints them in another form. */
 export type ElementForms = Partial<Record<DataType, ElementForm>>
 
+/** What stands around and between the items of a list or an object. */
+type Layout = { readonly open: string; readonly between: string; readonly close: string }
+
+export function printList(
+  writer: JsonTextWriter,
+  { open, between, close }: Layout,
+  count: number,
+  print: (index: number) => void,
+): void {
+  writer.raw(open)
+  for (let i = 0; i < count; i++) {
+    if (i > 0) writer.raw(between)
+    print(i)
+  }
+  writer.raw(close)
+}
+
+/** Outputs as the members of an object. */
+export function printByName(
+  writer: JsonTextWriter,
+  layout: Layout & { readonly colon: string },
+  outputs: readonly NestedPrinter[],
+  print: (output: NestedPrinter) => void,
+): void {
+  printList(writer, layout, outputs.length, (i) => {
+    const output = outputs[i] as NestedPrinter
+    writer.string(output.name)
+    writer.raw(layout.colon)
+    print(output)
+  })
+}
+
 const booleanForm: ElementForm = (view, index) => (view.getUint8(index) === 0 ? 'false' : 'true')
 
 /** Prints the elements of an output in their order: all of them, or row by row. HOT: once per output. */

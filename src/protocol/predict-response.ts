@@ -8,8 +8,11 @@ import { shapeText } from '../tensor/shape.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { textAnswer, type EncodedInferResponse, type PrintedOutputs } from './infer-response-writer.ts'
 import { JsonTextWriter } from './json-text-writer.ts'
-import { NestedPrinter } from './nested-printer.ts'
+import { NestedPrinter, printByName, printList } from './nested-printer.ts'
 import { requireJsonType } from './tensor-data-writer.ts'
+
+const list = { open: '[', between: ',', close: ']' }
+const object = { open: '{', between: ',', close: '}', colon: ':' }
 
 type PredictContext = PrintedOutputs & { readonly isColumnar: boolean }
 
@@ -22,9 +25,9 @@ export function writePredictResponse(
   const outputs = response.outputs.map((output) => new OutputPrinter(writer, output))
   writer.raw(isColumnar ? '{"outputs":' : '{"predictions":')
   if (outputs.length === 1) (outputs[0] as OutputPrinter).print(0)
-  else if (isColumnar) printByName(writer, outputs, (output) => output.print(0))
+  else if (isColumnar) printByName(writer, object, outputs, (output) => output.print(0))
   else {
-    printList(writer, '[]', rowsOf(outputs), () => printByName(writer, outputs, (output) => output.print(1)))
+    printList(writer, list, rowsOf(outputs), () => printByName(writer, object, outputs, (output) => output.print(1)))
   }
   writer.raw('}')
   return textAnswer(writer.finish())
@@ -39,28 +42,6 @@ function rowsOf(outputs: readonly OutputPrinter[]): number {
     'INVALID_ARG',
     `the outputs have not the same number of rows (${shapes}): send 'inputs' in place of 'instances'`,
   )
-}
-
-function printByName(
-  writer: JsonTextWriter,
-  outputs: readonly OutputPrinter[],
-  print: (output: OutputPrinter) => void,
-): void {
-  printList(writer, '{}', outputs.length, (i) => {
-    const output = outputs[i] as OutputPrinter
-    writer.string(output.name)
-    writer.raw(':')
-    print(output)
-  })
-}
-
-function printList(writer: JsonTextWriter, brackets: string, count: number, print: (index: number) => void): void {
-  writer.raw(brackets.charAt(0))
-  for (let i = 0; i < count; i++) {
-    if (i > 0) writer.raw(',')
-    print(i)
-  }
-  writer.raw(brackets.charAt(1))
 }
 
 class OutputPrinter extends NestedPrinter {

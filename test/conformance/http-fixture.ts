@@ -286,5 +286,11 @@ export async function startHttpFixture(
 /** TensorFlow Serving's protocol on the models of an Engine, which no client can change. */
 export const unmappedTfserving = (engine: Engine): TfservingFrontEnd =>
   tfservingFrontEnd(
-    new ServingModels({ engine, log: new MemoryLog(), folders: null, entries: [], allowsReload: false }),
+    new ServingModels({
+      engine,
+      log: new MemoryLog(),
+      folders: { models: new Map(), map: () => undefined, unmap: async () => undefined },
+      entries: [],
+      allowsReload: false,
+    }),
   )

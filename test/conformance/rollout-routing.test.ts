@@ -9,6 +9,7 @@ import { createHttpPort } from '../../src/http-front-ends.ts'
 import { defaultOptions } from '../../src/options/options-from-flags.ts'
 import { bucketOf } from '../../src/rollouts/assignment.ts'
 import { openLiveRollout } from '../../src/rollouts/live-rollout.ts'
+import { decodeServing, encodeServing } from '../../src/protocol/tfserving/serving-messages.ts'
 import { readRolloutFile } from '../../src/rollouts/rollout-file.ts'
 import type { RolloutPlan } from '../../src/rollouts/rollout-plan.ts'
 import { inject } from '../fakes/injected-request.ts'
@@ -16,7 +17,7 @@ import { MemoryLog } from '../fakes/memory-log.ts'
 import { decode, encode, GrpcFixture, service } from './grpc-fixture.ts'
 
 const clock = new SystemClock()
-const fixture = await GrpcFixture.start()
+const fixture = await GrpcFixture.start({}, {}, { hasTfserving: true })
 const { engine } = fixture
 const port = createHttpPort({ engine, log: new MemoryLog(), clock }, { ...defaultOptions().http, port: 0 })
 after(() => fixture.close())
@@ -55,8 +56,8 @@ const wire = (more: object = {}): Buffer =>
     ...more,
   })
 
-/** Over the unary call: the version, and the variant in the initial metadata. */
-async function call(metadata: Readonly<Record<string, string>> = {}, more: object = {}) {
+/** The answer of a unary call, and the variant in its initial metadata. */
+async function unary(path: string, message: Buffer, metadata: Readonly<Record<string, string>> = {}) {
   const sent = new grpc.Metadata()
   for (const [name, value] of Object.entries(metadata)) sent.set(name, value)
   const unchanged = (bytes: Buffer): Buffer => bytes
@@ -64,13 +65,29 @@ async function call(metadata: Readonly<Record<string, string>> = {}, more: objec
   const { client } = fixture
   const bytes = await new Promise<Buffer>((resolve, reject) => {
     client
-      .makeUnaryRequest(`${service}ModelInfer`, unchanged, unchanged, wire(more), sent, (error, value) =>
+      .makeUnaryRequest(path, unchanged, unchanged, message, sent, (error, value) =>
         value === undefined ? reject(error ?? new Error('no answer')) : resolve(value),
       )
       .on('metadata', (received) => (initial = received))
   })
+  return { bytes, variant: initial.get('galatea-variant')[0] }
+}
+
+/** The version, and the variant. */
+async function call(metadata: Readonly<Record<string, string>> = {}, more: object = {}) {
+  const { bytes, variant } = await unary(`${service}ModelInfer`, wire(more), metadata)
   const { model_version: version } = decode('ModelInferResponse', bytes)
-  return [version, initial.get('galatea-variant')[0]]
+  return [version, variant]
+}
+
+/** The same by TensorFlow Serving's API. */
+async function predict() {
+  const code = { dtype: 'DT_INT32', tensorShape: { dim: [{ size: 1n }] }, tensorContent: Buffer.alloc(4) }
+  const request = { modelSpec: { name: 'versions_all' }, inputs: new Map([['CODE', code]]) }
+  const path = '/tensorflow.serving.PredictionService/Predict'
+  const { bytes, variant } = await unary(path, encodeServing('PredictRequest', request))
+  const { version } = decodeServing('PredictResponse', bytes)['modelSpec'] as { readonly version: { value: bigint } }
+  return [version.value, variant]
 }
 
 test('every protocol routes, and its answers name the variant', async (t) => {
@@ -84,6 +101,7 @@ test('every protocol routes, and its answers name the variant', async (t) => {
   assert.deepEqual(predicted.slice(0, 1).concat(predicted.slice(2)), [200, 'r1/candidate/2'])
   assert.deepEqual(await call(), ['2', 'r1/candidate/2'])
   assert.deepEqual(await call({}, { model_version: '1' }), ['1', undefined])
+  assert.deepEqual(await predict(), [2n, 'r1/candidate/2'])
   const stream = fixture.stream()
   const answered = once(stream, 'data')
   const headed = once(stream, 'metadata')
@@ -93,7 +111,7 @@ test('every protocol routes, and its answers name the variant', async (t) => {
   const answer = decode('ModelStreamInferResponse', bytes)['infer_response'] as { readonly model_version: string }
   assert.deepEqual([answer.model_version, initial.get('galatea-variant')[0]], ['2', 'r1/candidate/2'])
   stream.end()
-  assert.deepEqual(live.arms[1]?.ended.success, 5)
+  assert.deepEqual(live.arms[1]?.ended.success, 6)
 })
 
 test('errors of a version name the variant too, and expose: false names none', async (t) => {

@@ -371,7 +371,7 @@ load_models=function.mar
   })
   const { outputs } = (await answer.json()) as { outputs: { name: string; data: string[] }[] }
   assert.deepEqual(outputs.find(({ name }) => name === 'prediction')?.data, ['function loaded 1'])
-  const { flags } = torchserveFlagsOf(['--start', '--model-store', store], {
+  const { args: flags } = torchserveFlagsOf(['--start', '--model-store', store], {
     file: parseProperties(await readFile(path.join(root, 'config.properties'), 'utf8')),
     environment: {},
   })

@@ -2,13 +2,12 @@
 
 import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
-import { ServerError } from '../../base/server-error.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { httpStatusOf, retryHeaders } from '../../ports/http/error-response.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
@@ -74,9 +73,7 @@ abstract class GenerateExchange extends HttpExchange {
   }
 
   protected override read({ signature }: ModelVersion): void {
-    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
-      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
-    }
+    this.requirePlainBody()
     const { body } = this.http
     const { limits, parts } = this.endpoints
     if (body.length <= largeRequestJsonBytes) this.submit(readGenerateRequest(body, signature, limits))

@@ -4,6 +4,7 @@ import type { Engine } from '../../engine/engine.ts'
 import { errorResponse, jsonResponse, metricsResponse } from '../../ports/http/error-response.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { acting, get, large, open, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { refuseIn, telling } from '../../ports/http/telling.ts'
 import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
 import { withoutCloudEvent } from './cloud-event.ts'
 import { predictEndpoint, type PredictParts } from './predict-endpoint.ts'
@@ -38,20 +39,10 @@ const showTimes =
   }
 
 /** The request may come as a CloudEvent. */
-const asEvent =
-  ({ engine, clock }: PredictParts, handle: RouteHandler): RouteHandler =>
-  (http, name, version, caller) => {
-    let request = http
-    try {
-      request = withoutCloudEvent(http, name, clock)
-    } catch (reason) {
-      const error = engine.wording.tell(reason)
-      engine.refusals.count(error)
-      http.respond(errorResponse(error, jsonType))
-      return
-    }
-    handle(request, name, version, caller)
-  }
+const asEvent = ({ engine, clock }: PredictParts, handle: RouteHandler): RouteHandler =>
+  telling(refuseIn(engine), (http, name, version, caller) =>
+    handle(withoutCloudEvent(http, name, clock), name, version, caller),
+  )
 
 /** KServe runs explainers in containers of their own, in front of the model. */
 const explain =

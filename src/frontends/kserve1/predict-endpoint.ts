@@ -1,13 +1,11 @@
 // POST /v1/models/{model}:predict: rows in, one answer with as many rows out.
 
 import type { Caller } from '../../access/caller.ts'
-import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { HttpExchange, sendText } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
@@ -70,9 +68,7 @@ class PredictExchange extends HttpExchange {
     if (signature.isDecoupled) {
       throw worded('unsupported', { text: "predict doesn't support models with decoupled transaction policy" })
     }
-    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
-      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
-    }
+    this.requirePlainBody()
     const { body } = this.http
     const limits = this.#limits
     if (body.length <= largePredictBytes) this.#submitParsed(readPredictRequest(body, signature, limits))

@@ -1,8 +1,7 @@
-import { ServerError } from '../../base/server-error.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
-import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { Caller } from '../../access/caller.ts'
@@ -55,9 +54,7 @@ export class OpenAiExchange extends HttpExchange {
   }
 
   protected override read(version: ModelVersion): void {
-    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
-      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
-    }
+    this.requirePlainBody()
     const prepared = this.#call.prepare(this.#index, version)
     if (prepared !== null) this.#submitJob(version, prepared)
     else {

@@ -3,7 +3,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
-import { emptyResponse, errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { emptyResponse, messageResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import {
   anyMethod,
@@ -15,6 +15,7 @@ import {
   type Route,
   type RouteHandler,
 } from '../../ports/http/route.ts'
+import { refuseIn, telling } from '../../ports/http/telling.ts'
 import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
 import { SageMakerRequest } from './sagemaker-request.ts'
 import { SagemakerModels, targetModelHeader, type SagemakerModelParts } from './sagemaker-models.ts'
@@ -40,18 +41,18 @@ export function sagemakerRoutes(parts: SagemakerParts, settings: SagemakerSettin
     const isHealthy = settings.pingMode === 'live' ? engine.isLive : engine.isReady
     http.respond(emptyResponse(isHealthy ? 200 : 400))
   }
-  const invoke: RouteHandler = (http, _, version, caller) =>
-    withJsonHeaderSize(engine, http, null, (request) =>
-      parts.inference[settings.inferenceType](request, defaultModel(engine, settings.defaultModel), version, caller),
-    )
-  const invokeOne: RouteHandler = (http, key, version, caller) => {
+  const invoke = telling(refuseIn(engine), (http, _, version, caller) => {
+    const request = new SageMakerRequest(http, null)
+    parts.inference[settings.inferenceType](request, defaultModel(engine, settings.defaultModel), version, caller)
+  })
+  const invokeOne = telling(refuseIn(engine), (http, key, version, caller) => {
     if (!models.has(key)) http.respond(notLoaded(engine, key))
     else {
       const statusOf = (response: HttpResponse): number => invokeStatus(response, engine.wording.isTriton)
       const name = headerOf(http.headers, targetModelHeader) ?? models.nameOf(key)
-      withJsonHeaderSize(engine, http, statusOf, (request) => parts.inference.infer(request, name, version, caller))
+      parts.inference.infer(new SageMakerRequest(http, statusOf), name, version, caller)
     }
-  }
+  })
   return [
     get('/ping', 'health', ping),
     large(post('/invocations', 'inference', invoke)),
@@ -70,21 +71,6 @@ const unknownPath =
     const text = 'SageMaker has the paths /ping, /invocations, /models, /models/{model} and /models/{model}/invoke'
     http.respond(engine.wording.isTriton ? emptyResponse(400) : messageResponse(400, text, jsonType))
   }
-
-function withJsonHeaderSize(
-  engine: Engine,
-  http: PortRequest,
-  statusOf: ((response: HttpResponse) => number) | null,
-  handle: (request: PortRequest) => void,
-): void {
-  try {
-    handle(new SageMakerRequest(http, statusOf))
-  } catch (reason) {
-    const error = engine.wording.tell(reason)
-    engine.refusals.count(error)
-    http.respond(errorResponse(error, jsonType))
-  }
-}
 
 /** SageMaker's multi-model endpoints know 200, 404, 409 and 507. An answer that a retry may better keeps its 503. */
 function invokeStatus(response: HttpResponse, isTriton: boolean): number {

@@ -1,10 +1,8 @@
 // Predict, Classify, Regress and MultiInference: one message in, one message out.
 
 import type { Caller } from '../../access/caller.ts'
-import { runInSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
-import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
-import { noOrigin, type RequestHead } from '../../model/request-origin.ts'
+import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
@@ -14,7 +12,6 @@ import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus, statusCodes } from '../../transport/grpc/grpc-status.ts'
-import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import type { WireModelSpec } from '../../protocol/tfserving/serving-request.ts'
 import { notChosen, type ServingModels } from './serving-models.ts'
 
@@ -42,33 +39,17 @@ export class FailedPrecondition extends ServerError {
 }
 
 export class TfGrpcExchange extends CallExchange {
-  readonly #serving: ServingModels
   readonly #asked: TfCall
-  #version = ''
+  /** '' for the highest version that serves. */
+  readonly #version: string
+  /** The answer; null before it is written. */
+  #message: MessageParts | null = null
 
-  constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, received: Buffer) {
+  constructor(parts: TfGrpcParts, call: PortCall, caller: Caller, asked: TfCall, version: string, received: Buffer) {
     super(parts, call, caller, received)
-    this.#serving = parts.serving
     this.#asked = asked
+    this.#version = version
     call.onCancel = () => this.cancel()
-  }
-
-  head(): RequestHead {
-    return noOrigin.head()
-  }
-
-  start(): void {
-    const { spec } = this.#asked
-    try {
-      if (spec.name === '') throw invalid('ModelSpec has no name specified.')
-      this.#version = this.#serving.versionOf(spec)
-    } catch (reason) {
-      const error = ServerError.from(reason)
-      this.parts.engine.refusals.count(error)
-      this.fail(error)
-      return
-    }
-    this.begin(spec.name, this.#version)
   }
 
   protected override read(version: ModelVersion): void {
@@ -86,27 +67,21 @@ export class TfGrpcExchange extends CallExchange {
     else this.readInSlices(read, submit)
   }
 
-  protected override write(response: InferenceResponse): void {
+  protected override prepare(response: InferenceResponse): Preparation | null {
     const written = this.#asked.answer(response, this.version)
-    if ('parts' in written) {
-      this.sendOnly(written, response)
-      return
+    const keep = (message: MessageParts): InferenceResponse => {
+      this.#message = message
+      return response
     }
-    const trace = this.request?.trace ?? null
-    trace?.retain()
-    runInSlices(
-      this.parts.clock,
-      written,
-      () => !this.call.isEnded,
-      (error, message) => {
-        if (message !== null) this.sendOnly(message, response)
-        else {
-          response.release()
-          this.fail(this.told(error))
-        }
-        trace?.release()
-      },
-    )
+    if (!('parts' in written)) return this.preparedInSlices(written, keep)
+    keep(written)
+    return null
+  }
+
+  protected override write(response: InferenceResponse): void {
+    const message = this.#message as MessageParts
+    this.#message = null
+    this.sendOnly(message, response)
   }
 
   protected override refused(error: ServerError): void {
@@ -114,10 +89,8 @@ export class TfGrpcExchange extends CallExchange {
     this.fail(isChosen ? error : notChosen(error, this.#asked.spec.name, this.#version))
   }
 
-  protected override fail(error: ServerError): void {
-    const status = GrpcStatus.of(error)
+  protected override statusOf(error: ServerError): GrpcStatus {
     const isPrecondition = error instanceof FailedPrecondition
-    this.tellLoad()
-    this.call.finish(isPrecondition ? new GrpcStatus(statusCodes.FAILED_PRECONDITION, status.message) : status)
+    return isPrecondition ? new GrpcStatus(statusCodes.FAILED_PRECONDITION, error.message) : GrpcStatus.of(error)
   }
 }

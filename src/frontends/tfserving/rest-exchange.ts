@@ -4,12 +4,11 @@ import type { Caller } from '../../access/caller.ts'
 import type { Cancel } from '../../base/clock.ts'
 import type { ErrorCode, ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
-import { noOrigin, type RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { worded } from '../../model/worded-error.ts'
 import { BodyInflater, requestEncoding } from '../../ports/http/content-encoding.ts'
-import { retryHeaders } from '../../ports/http/error-response.ts'
+import { httpStatusOf, retryHeaders } from '../../ports/http/error-response.ts'
 import { HttpExchange, sendText } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { JsonOffload } from '../../ports/http/json-offload.ts'
@@ -34,18 +33,12 @@ const largeBodyBytes: Readonly<Record<TfMethod, number>> = {
 /** Beyond this many elements an answer may take too long to print here. */
 const mostElements = 16 * 1024
 
-/** TensorFlow Serving's table. */
+/** TensorFlow Serving's table, which has other statuses than v2 for these. */
 const tfStatusOf: Readonly<Record<ErrorCode, number>> = {
+  ...httpStatusOf,
   UNKNOWN: 500,
-  INTERNAL: 500,
-  NOT_FOUND: 404,
-  INVALID_ARG: 400,
-  UNAVAILABLE: 503,
-  UNSUPPORTED: 501,
   ALREADY_EXISTS: 409,
   CANCELLED: 499,
-  FORBIDDEN: 403,
-  EXHAUSTED: 429,
 }
 
 export const tfErrorResponse = (error: ServerError): HttpResponse =>
@@ -132,11 +125,6 @@ class RestExchange extends HttpExchange {
     if (this.#isLate) return
     this.#hasBegun = true
     this.begin(this.#name, this.#asked)
-  }
-
-  /** The protocol has no ids, parameters or sequences. */
-  override head(): RequestHead {
-    return noOrigin.head()
   }
 
   protected override read({ signature }: ModelVersion): void {

@@ -19,8 +19,7 @@ import type { Shape } from '../../tensor/shape.ts'
 type ServingModelParts = {
   readonly engine: Engine
   readonly log: Log
-  /** Null: the set of models cannot be changed. */
-  readonly folders: FolderMap | null
+  readonly folders: FolderMap
   /** The models that the server began with. */
   readonly entries: readonly ServingEntry[]
   /** `--allow-tfserving-reload` */
@@ -128,7 +127,7 @@ export class ServingModels {
   }
 
   requireReload(): void {
-    if (this.#parts.allowsReload && this.#parts.folders !== null) return
+    if (this.#parts.allowsReload) return
     throw ServerError.withoutStack(
       'UNSUPPORTED',
       'this server does not let clients change which models it serves: start it with --allow-tfserving-reload',
@@ -137,7 +136,6 @@ export class ServingModels {
 
   async #reload(entries: readonly ServingEntry[], origin: ChangeOrigin): Promise<void> {
     const { engine, folders } = this.#parts
-    if (folders === null) return this.requireReload()
     const wanted = new Set(entries.map(({ name }) => name))
     for (const name of [...this.#entries.keys()].filter((one) => !wanted.has(one))) {
       const { gone } = await engine.unload(name, false, origin)

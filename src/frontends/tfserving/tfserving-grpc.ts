@@ -6,13 +6,12 @@ import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import {
-  takeOne,
+  inferenceMethod,
   unaryMethod,
   type GrpcFrontEnd,
   type GrpcMethod,
   type UnaryMethod,
 } from '../../ports/grpc/grpc-method.ts'
-import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { exampleInputs } from '../../protocol/tfserving/example-inputs.ts'
 import { requireSignature } from '../../protocol/tfserving/example-json.ts'
@@ -28,7 +27,6 @@ import {
   type WireExamples,
 } from '../../protocol/tfserving/serving-request.ts'
 import { defaultSignature, isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
-import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 import { predictCall } from './predict-call.ts'
 import { servableNotFound } from './serving-models.ts'
@@ -42,23 +40,19 @@ export function tfservingGrpc(
   options: TfGrpcParts['options'],
   serving: TfGrpcParts['serving'],
 ): GrpcFrontEnd {
-  const log = dependencies.log.from('tfserving-grpc.ts')
-  const { engine, clock } = dependencies
-  const parts = { ...dependencies, options, serving }
-  const inference = (rpc: string, read: (message: Buffer) => TfCall): GrpcMethod => ({
-    path: `${predictionService}/${rpc}`,
-    api: 'inference',
-    begin: (call, caller) => {
-      call.allowCompression()
-      call.allowLargeMessages()
-      takeOne(call, log, (message) => begin(parts, call, caller, message, read))
-    },
-  })
+  const parts = { ...dependencies, log: dependencies.log.from('tfserving-grpc.ts'), options, serving }
+  // HOT: once per inference.
+  const inference = (rpc: string, read: (message: Buffer) => TfCall): GrpcMethod =>
+    inferenceMethod(parts, `${predictionService}/${rpc}`, (message, call, caller) => {
+      const asked = read(message)
+      const { name } = asked.spec
+      if (name === '') throw invalid('ModelSpec has no name specified.')
+      const version = serving.versionOf(asked.spec)
+      new TfGrpcExchange(parts, call, caller, asked, version, message).begin(name, version)
+    })
   const { PredictionService: prediction, ModelService: model } = servingServices
-  const control = (path: string, api: GrpcMethod['api'], types: readonly [string, string], act: Act): GrpcMethod => {
-    const method: UnaryMethod = (request, call, caller) => act(parts, request, caller, call)
-    return unaryMethod({ log, clock, engine }, path, api, types, method, false, codec)
-  }
+  const control = (path: string, api: GrpcMethod['api'], types: readonly [string, string], act: Act): GrpcMethod =>
+    unaryMethod(parts, path, api, types, act(parts), false, codec)
   const reloadPath = `${modelService}/HandleReloadConfigRequest`
   return {
     files: servingFiles,
@@ -74,34 +68,9 @@ export function tfservingGrpc(
   }
 }
 
-type Act = (
-  parts: TfGrpcParts,
-  request: MessageValue,
-  caller: Caller,
-  call: PortCall,
-) => MessageValue | Promise<MessageValue>
+type Act = (parts: TfGrpcParts) => UnaryMethod
 
 const codec = { decode: decodeServing, encode: encodeServing }
-
-/** HOT: once per inference. */
-function begin(
-  parts: TfGrpcParts,
-  call: PortCall,
-  caller: Caller,
-  message: Buffer,
-  read: (message: Buffer) => TfCall,
-): void {
-  let asked: TfCall
-  try {
-    asked = read(message)
-  } catch (reason) {
-    const error = parts.engine.wording.tell(reason)
-    parts.engine.refusals.count(error)
-    call.finish(GrpcStatus.of(error))
-    return
-  }
-  new TfGrpcExchange(parts, call, caller, asked, message).start()
-}
 
 function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = false): TfCall {
   const { spec } = asked.tasks[0] as WireExamples['tasks'][number]
@@ -138,39 +107,50 @@ function checkedTasks(request: WireExamples): WireExamples {
 }
 
 /** Throws INVALID_ARG for a request that names no model. */
-function askedModel({ serving }: TfGrpcParts, request: MessageValue): { readonly name: string; version: string } {
+function askedModel(
+  serving: TfGrpcParts['serving'],
+  request: MessageValue,
+  caller: Caller,
+  api: 'health' | 'metadata',
+): { readonly name: string; readonly version: string } {
   if (request['modelSpec'] === null) throw invalid('Missing ModelSpec')
   const spec = specOf(request)
-  return { name: spec.name, version: serving.versionOf(spec) }
+  const version = serving.versionOf(spec)
+  requireRight(caller, api, spec.name)
+  return { name: spec.name, version }
 }
 
-const status: Act = (parts, request, caller) => {
-  const { name, version } = askedModel(parts, request)
-  requireRight(caller, 'health', name)
-  return parts.serving.statusMessage(name, version)
-}
-
-const metadata: Act = (parts, request, caller) => {
-  const { name, version } = askedModel(parts, request)
-  requireRight(caller, 'metadata', name)
-  const fields = request['metadataField'] as string[]
-  if (fields.length === 0) throw invalid('GetModelMetadataRequest must specify at least one metadata_field')
-  const other = fields.find((field) => field !== 'signature_def')
-  if (other !== undefined) throw invalid(`Metadata field ${other.slice(0, 200)} is not supported`)
-  if (name === '') throw servableNotFound(name, version)
-  const { version: found, signatures } = parts.serving.metadataMessage(name, version)
-  const any = { typeUrl: metadataType, value: encodeServing('SignatureDefMap', signatures) }
-  return { modelSpec: { name, version: { value: BigInt(found) } }, metadata: new Map([['signature_def', any]]) }
-}
-
-const reload: Act = async (parts, request, caller, call) => {
-  parts.serving.requireReload()
-  requireRightForAll(caller, 'model-repository')
-  const entries = servingEntries(request['config'] as MessageValue | null, parts.serving.sharedConfigText)
-  await parts.serving.reload(entries, grpcChangeOrigin(call, caller))
-  const names = request['metricNames'] as string[]
-  return {
-    status: { errorCode: 'OK', errorMessage: '' },
-    metric: names.map((name) => ({ name, int64ValueIncrease: 0n })),
+const status: Act =
+  ({ serving }) =>
+  (request, _, caller) => {
+    const { name, version } = askedModel(serving, request, caller, 'health')
+    return serving.statusMessage(name, version)
   }
-}
+
+const metadata: Act =
+  ({ serving }) =>
+  (request, _, caller) => {
+    const { name, version } = askedModel(serving, request, caller, 'metadata')
+    const fields = request['metadataField'] as string[]
+    if (fields.length === 0) throw invalid('GetModelMetadataRequest must specify at least one metadata_field')
+    const other = fields.find((field) => field !== 'signature_def')
+    if (other !== undefined) throw invalid(`Metadata field ${other.slice(0, 200)} is not supported`)
+    if (name === '') throw servableNotFound(name, version)
+    const { version: found, signatures } = serving.metadataMessage(name, version)
+    const any = { typeUrl: metadataType, value: encodeServing('SignatureDefMap', signatures) }
+    return { modelSpec: { name, version: { value: BigInt(found) } }, metadata: new Map([['signature_def', any]]) }
+  }
+
+const reload: Act =
+  ({ serving }) =>
+  async (request, call, caller) => {
+    serving.requireReload()
+    requireRightForAll(caller, 'model-repository')
+    const entries = servingEntries(request['config'] as MessageValue | null, serving.sharedConfigText)
+    await serving.reload(entries, grpcChangeOrigin(call, caller))
+    const names = request['metricNames'] as string[]
+    return {
+      status: { errorCode: 'OK', errorMessage: '' },
+      metric: names.map((name) => ({ name, int64ValueIncrease: 0n })),
+    }
+  }

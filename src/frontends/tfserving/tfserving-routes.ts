@@ -2,11 +2,12 @@
 
 import { requireRight } from '../../access/require-right.ts'
 import { percentDecoded } from '../../base/percent-decoded.ts'
-import { ServerError } from '../../base/server-error.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { jsonResponse } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { telling } from '../../ports/http/telling.ts'
 import type { TfMethod } from '../../protocol/tfserving/example-results.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
@@ -66,35 +67,20 @@ const shown =
     http.respond(jsonResponse(show(name, version)))
   }
 
-/** Hands on the name and the version that a path stands for, and tells errors in the form of the protocol. */
-const named =
-  (parts: RestParts, handle: RouteHandler): RouteHandler =>
-  (http, name, version, caller) => {
-    try {
-      const asked = askedModel(parts, http, name, version)
-      handle(http, asked.name, asked.version, caller)
-    } catch (reason) {
-      if (!(reason instanceof ServerError)) throw reason
-      http.respond(tfErrorResponse(reason))
-    }
-  }
+const answerError = (http: PortRequest, error: ServerError): void => http.respond(tfErrorResponse(error))
 
-/** The name and the version that a path asks for. Throws INVALID_ARG. */
-function askedModel(
-  { serving }: RestParts,
-  http: PortRequest,
-  name: string,
-  version: string,
-): { readonly name: string; readonly version: string } {
-  const decodedName = decoded(name, 'model name')
-  if (version !== '' && (version.length > 19 || BigInt(version) > largestVersion)) {
-    throw invalid(`Failed to convert version: ${version.slice(0, 40)} to numeric.`)
-  }
-  const number = version === '' ? '' : String(BigInt(version))
-  const inPath = version === '' ? /\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
-  const label = inPath === undefined ? null : decoded(inPath, 'model version label')
-  return { name: decodedName, version: serving.versionOf({ name: decodedName, version: number, label }) }
-}
+/** Hands on the name and the version that a path stands for, and tells errors in the form of the protocol. */
+const named = ({ serving }: RestParts, handle: RouteHandler): RouteHandler =>
+  telling(answerError, (http, sent, digits, caller) => {
+    const name = decoded(sent, 'model name')
+    if (digits !== '' && (digits.length > 19 || BigInt(digits) > largestVersion)) {
+      throw invalid(`Failed to convert version: ${digits.slice(0, 40)} to numeric.`)
+    }
+    const version = digits === '' ? '' : String(BigInt(digits))
+    const inPath = digits === '' ? /\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
+    const label = inPath === undefined ? null : decoded(inPath, 'model version label')
+    handle(http, name, serving.versionOf({ name, version, label }), caller)
+  })
 
 function decoded(text: string, what: string): string {
   if (!text.includes('%')) return text

@@ -3,16 +3,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
-import { lastOf, runInSlices, waitTurn } from '../../base/run-in-slices.ts'
-import { ServerError } from '../../base/server-error.ts'
+import { lastOf } from '../../base/run-in-slices.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import { slicedReading } from '../../exchange/sliced-reading.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
-import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { torchAnswer, torchTensors } from '../../protocol/torchserve/torch-request.ts'
+import { torchAnswer, torchTensors, type TorchAnswer } from '../../protocol/torchserve/torch-request.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { fieldValue, HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { answerError, torchserveHeaders } from './torchserve-answers.ts'
@@ -25,6 +25,9 @@ export type HeaderPairs = readonly (readonly [string, string])[]
 
 /** A longer body may be a form whose boundary takes long to find. */
 const readAtOnceBytes = 256 * 1024
+
+/** The end of an answer in pieces. */
+const noPiece: TorchAnswer = { head: { status: 200, contentType: '', headers: [] }, body: Buffer.alloc(0) }
 
 const texts = new WeakMap<readonly string[], { readonly path: string; readonly text: string }>()
 
@@ -46,9 +49,7 @@ export class PredictionExchange extends HttpExchange {
   }
 
   protected override read({ signature, config }: ModelVersion): void {
-    if (requestEncoding(this.header('content-encoding')) !== 'identity') {
-      throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
-    }
+    this.requirePlainBody()
     const { body } = this.http
     this.answersOnce = !signature.isDecoupled
     this.reserve(body.length)
@@ -57,20 +58,7 @@ export class PredictionExchange extends HttpExchange {
     const steps = torchTensors(request, config.maxBatchSize > 0)
     const submit = (inputs: Tensor[]): void => this.submit({ id: this.#id, inputs })
     if (body.length <= readAtOnceBytes) submit(lastOf(steps))
-    else this.readLater<Tensor[]>((done) => this.#readInSlices(steps, done), submit)
-  }
-
-  #readInSlices(
-    steps: Generator<void, Tensor[]>,
-    done: (error: unknown, inputs: Tensor[] | null) => void,
-  ): { cancel(): void } {
-    let isWanted = true
-    const end = (error: unknown, inputs: Tensor[] | null): void => {
-      // A client that went away is not waited for any more.
-      if (isWanted) done(error, inputs)
-    }
-    waitTurn(() => runInSlices(this.parts.clock, steps, () => isWanted, end))
-    return { cancel: () => (isWanted = false) }
+    else this.readLater<Tensor[]>(slicedReading(this.parts.clock, steps), submit)
   }
 
   /** A client that repeats its head has the same headers, the same object, in each request. */
@@ -115,24 +103,16 @@ export class PredictionExchange extends HttpExchange {
   }
 
   #writePiece(response: InferenceResponse, isFinal: boolean): void {
-    if (!response.isFlagOnly) {
-      const { head, body } = torchAnswer(response)
-      const { status, contentType } = head
-      this.#stream ??= this.#open(status, contentType, [
-        ...head.headers,
-        ...(isFinal ? [] : ['ts_stream_next', 'true']),
-      ])
-      if (body.length > 0) this.sendPiece(this.#stream, Buffer.from(body))
-    }
+    const { head, body } = response.isFlagOnly ? noPiece : torchAnswer(response)
+    this.#stream ??= this.#open(head, isFinal ? [] : ['ts_stream_next', 'true'])
+    if (body.length > 0) this.sendPiece(this.#stream, Buffer.from(body))
     response.release()
-    if (!isFinal) return
-    this.#stream ??= this.#open(200, '', [])
-    this.#stream.end()
+    if (isFinal) this.#stream.end()
   }
 
-  #open(status: number, contentType: string, own: readonly string[]): ResponseStream {
+  #open({ status, contentType, headers: own }: TorchAnswer['head'], more: readonly string[]): ResponseStream {
     this.#counts.answered(status)
-    const headers = [...own, ...torchserveHeaders(this.#id)]
+    const headers = [...own, ...more, ...torchserveHeaders(this.#id)]
     return this.answering.stream(new HttpResponse(status, contentType, [], { headers }))
   }
 }

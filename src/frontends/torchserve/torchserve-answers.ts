@@ -6,13 +6,13 @@ import { retryHeaders } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 
-/** An error that TorchServe knows by the name of its class. */
-export class TorchserveError extends Error {
+/** An error that TorchServe knows by the name of its class, whatever its code is. */
+export class TorchserveError extends ServerError {
   readonly status: number
   readonly type: string
 
   constructor(status: number, type: string, message: string) {
-    super(message)
+    super('INVALID_ARG', message)
     this.status = status
     this.type = `${type}Exception`
   }

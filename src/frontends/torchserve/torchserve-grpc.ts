@@ -66,12 +66,12 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
     api: 'inference',
     begin: (call, caller) => {
       call.allowLargeMessages()
-      takeOne(call, log, (message) => new PredictionCall(parts, call, caller, takesPieces).begin(message))
+      takeOne(call, log, (message) => new GrpcPrediction(parts, call, caller, message, takesPieces).start())
     },
   })
   const streams = streamMethod(
     `${service}/StreamPredictions2`,
-    (call, caller) => new PredictionStream(parts, call, caller, true),
+    (call, caller) => new PredictionStream(parts, call, caller),
   )
   return {
     methods: [
@@ -85,117 +85,36 @@ export function torchserveInferenceGrpc(parts: GrpcParts): GrpcFrontEnd {
 }
 
 /** A call that is one prediction. */
-class PredictionCall {
-  readonly parts: GrpcParts
-  readonly call: PortCall
-  readonly caller: Caller
+class GrpcPrediction extends CallExchange {
+  readonly #parts: GrpcParts
   /** The answer may come in pieces, as the handler makes them. */
-  readonly takesPieces: boolean
-  /** Of the request under way. */
-  protected sequenceId = ''
+  readonly #takesPieces: boolean
+  readonly #id = randomUUID()
+  /** PredictionsRequest; empty until it is decoded. */
+  protected asked: MessageValue = {}
+  isBehind = false
 
-  constructor(parts: GrpcParts, call: PortCall, caller: Caller, takesPieces: boolean) {
-    this.parts = parts
-    this.call = call
-    this.caller = caller
-    this.takesPieces = takesPieces
+  constructor(parts: GrpcParts, call: PortCall, caller: Caller, message: Buffer, takesPieces: boolean) {
+    super(parts, call, caller, message)
+    this.#parts = parts
+    this.#takesPieces = takesPieces
+    call.onCancel = () => this.cancel()
   }
 
-  begin(message: Buffer): void {
-    const { engine, models } = this.parts
+  start(): void {
+    const { engine, models } = this.#parts
     try {
-      const request = torchCodec.decode('PredictionsRequest', message)
-      this.sequenceId = request['sequenceId'] as string
-      const name = request['modelName'] as string
+      this.asked = torchCodec.decode('PredictionsRequest', this.received)
+      const name = this.asked['modelName'] as string
       if (name === '') throw badRequest('Parameter model_name is required.')
       // Who may not use a model is not told whether it is there.
       requireRight(this.caller, 'inference', name)
-      const number = models.resolve(name, request['modelVersion'] as string)
-      new GrpcPrediction(this, message, request).begin(name, number)
+      this.begin(name, models.resolve(name, this.asked['modelVersion'] as string))
     } catch (reason) {
-      if (!(reason instanceof TorchserveError || reason instanceof ServerError)) throw reason
-      if (reason instanceof ServerError) engine.refusals.count(reason)
-      this.fail(reason)
+      if (!(reason instanceof ServerError)) throw reason
+      if (!(reason instanceof TorchserveError)) engine.refusals.count(reason)
+      this.tell(reason)
     }
-  }
-
-  /** One answer, or one piece of it. */
-  send(answer: MessageValue): void {
-    const bytes = torchCodec.encode('PredictionResponse', answer)
-    this.call.send({ parts: [bytes], byteLength: bytes.length }, null)
-  }
-
-  end(): void {
-    this.call.finish(statusOk)
-  }
-
-  fail(error: unknown): void {
-    const { code, message } = statusOf(error)
-    // TorchServe has one code for what is wrong before the model is asked.
-    this.call.finish(new GrpcStatus(error instanceof TorchserveError ? statusCodes.INTERNAL : code, message))
-  }
-}
-
-/**
- * StreamPredictions2: any number of predictions on one call, one after the other, so that those of a sequence keep their order. The
- * next message waits in the client until the one before it is answered. An error is an answer and does not end the stream.
- */
-class PredictionStream extends PredictionCall {
-  #message: Buffer | null = null
-  #endStatus: GrpcStatus | null = null
-
-  constructor(...made: ConstructorParameters<typeof PredictionCall>) {
-    super(...made)
-    const { call } = this
-    call.onMessage = (message) => this.begin(message)
-    call.onHalfClose = () => this.drain(statusOk)
-  }
-
-  /** No further messages; the stream ends after the one under way. */
-  drain(status: GrpcStatus): void {
-    this.#endStatus ??= status
-    if (this.#message === null) this.call.finish(this.#endStatus)
-  }
-
-  override begin(message: Buffer): void {
-    this.#message = message
-    this.sequenceId = ''
-    this.call.setPaused(true)
-    super.begin(message)
-  }
-
-  override send(answer: MessageValue): void {
-    super.send({ ...answer, sequenceId: this.sequenceId })
-  }
-
-  override fail(error: unknown): void {
-    const { code, message } = statusOf(error)
-    this.send({ status: { code, message } })
-    this.end()
-  }
-
-  override end(): void {
-    const message = this.#message
-    if (message === null) return
-    this.#message = null
-    this.call.messageDone(message)
-    if (this.#endStatus !== null) this.call.finish(this.#endStatus)
-    else this.call.setPaused(false)
-  }
-}
-
-class GrpcPrediction extends CallExchange {
-  readonly #predictions: PredictionCall
-  /** PredictionsRequest */
-  readonly #asked: MessageValue
-  readonly #id = randomUUID()
-  isBehind = false
-
-  constructor(predictions: PredictionCall, message: Buffer, asked: MessageValue) {
-    super(predictions.parts, predictions.call, predictions.caller, message)
-    this.#predictions = predictions
-    this.#asked = asked
-    this.call.onCancel = () => this.cancel()
   }
 
   override head(): RequestHead {
@@ -207,46 +126,117 @@ class GrpcPrediction extends CallExchange {
       const text = `model '${name}' is no archive of TorchServe: call it by HTTP, /predictions/${name}, or by v2`
       throw ServerError.withoutStack('UNSUPPORTED', text)
     }
-    if (signature.isDecoupled && !this.#predictions.takesPieces) {
+    if (signature.isDecoupled && !this.#takesPieces) {
       throw ServerError.withoutStack('INVALID_ARG', `model '${name}' answers in pieces: call StreamPredictions`)
     }
     this.answersOnce = !signature.isDecoupled
     this.reserve(this.received.length)
-    const given = this.#asked['input'] as ReadonlyMap<string, Buffer>
+    const given = this.asked['input'] as ReadonlyMap<string, Buffer>
     const fields = [...given].map(([field, value]) => ({ name: field, contentType: '', value }))
-    const sequenceId = this.#asked['sequenceId'] as string
+    const sequenceId = this.asked['sequenceId'] as string
     const headers = JSON.stringify(sequenceId === '' ? {} : { ts_request_sequence_id: sequenceId })
     const inputs = fieldTensors(fields, { id: this.#id, headers }, config.maxBatchSize > 0)
     this.submit({ id: this.#id, inputs })
   }
 
-  protected override refused(error: ServerError): void {
-    this.fail(error)
-  }
-
   protected override fail(error: ServerError): void {
-    this.#predictions.parts.counts.answered(torchserveError(error).status)
+    this.#parts.counts.answered(torchserveError(error).status)
+    this.tellMarks()
     this.tellLoad()
-    this.#predictions.fail(error)
+    this.tell(error)
   }
 
   protected override write(response: InferenceResponse, isFinal: boolean): void {
+    this.tellMarks()
     if (isFinal || this.answersOnce) this.tellLoad()
     if (!response.isFlagOnly) {
       const { head, body } = torchAnswer(response)
-      this.#predictions.parts.counts.answered(head.status)
+      this.#parts.counts.answered(head.status)
       sendPiece(this, this.call, this.call.backlogBytes, () => {
-        this.#predictions.send({ prediction: body })
+        this.send({ prediction: body })
         return this.answersOnce || this.call.backlogBytes === 0
       })
     }
     response.release()
-    if (isFinal || this.answersOnce) this.#predictions.end()
+    if (isFinal || this.answersOnce) this.end()
   }
 
   giveUp(): void {
     this.cancel()
     this.call.giveUp()
+  }
+
+  /** One answer, or one piece of it. */
+  protected send(answer: MessageValue): void {
+    const bytes = torchCodec.encode('PredictionResponse', answer)
+    this.call.send({ parts: [bytes], byteLength: bytes.length }, null)
+  }
+
+  protected end(): void {
+    this.call.finish(statusOk)
+  }
+
+  protected tell(error: unknown): void {
+    const { code, message } = statusOf(error)
+    // TorchServe has one code for what is wrong before the model is asked.
+    this.call.finish(new GrpcStatus(error instanceof TorchserveError ? statusCodes.INTERNAL : code, message))
+  }
+}
+
+/**
+ * StreamPredictions2: any number of predictions on one call, one after the other, so that those of a sequence keep their order. The
+ * next message waits in the client until the one before it is answered. An error is an answer and does not end the stream.
+ */
+class PredictionStream {
+  readonly #call: PortCall
+  #isAnswering = false
+  #endStatus: GrpcStatus | null = null
+
+  constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
+    this.#call = call
+    call.onMessage = (message) => {
+      this.#isAnswering = true
+      call.setPaused(true)
+      new StreamedPrediction(parts, call, caller, message, this).start()
+    }
+    call.onHalfClose = () => this.drain(statusOk)
+  }
+
+  /** No further messages; the stream ends after the one under way. */
+  drain(status: GrpcStatus): void {
+    this.#endStatus ??= status
+    if (!this.#isAnswering) this.#call.finish(this.#endStatus)
+  }
+
+  answered(message: Buffer): void {
+    if (!this.#isAnswering) return
+    this.#isAnswering = false
+    this.#call.messageDone(message)
+    if (this.#endStatus !== null) this.#call.finish(this.#endStatus)
+    else this.#call.setPaused(false)
+  }
+}
+
+class StreamedPrediction extends GrpcPrediction {
+  readonly #stream: PredictionStream
+
+  constructor(parts: GrpcParts, call: PortCall, caller: Caller, message: Buffer, stream: PredictionStream) {
+    super(parts, call, caller, message, true)
+    this.#stream = stream
+  }
+
+  protected override send(answer: MessageValue): void {
+    super.send({ ...answer, sequenceId: this.asked['sequenceId'] })
+  }
+
+  protected override tell(error: unknown): void {
+    const { code, message } = statusOf(error)
+    this.send({ status: { code, message } })
+    this.end()
+  }
+
+  protected override end(): void {
+    this.#stream.answered(this.received)
   }
 }
 

@@ -8,6 +8,7 @@ import { metricsResponse } from '../../ports/http/error-response.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { telling } from '../../ports/http/telling.ts'
 import { queryOf } from '../../protocol/query-of.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
@@ -33,19 +34,15 @@ function partsOf(http: PortRequest): string[] {
   })
 }
 
-type Handle = (http: PortRequest, caller: Caller, path: readonly string[]) => void
+type Handle = (http: PortRequest, caller: Caller, path: readonly string[]) => void | Promise<void>
 
 /** Every route takes every method, which TorchServe answers in its own form where it is wrong, and a slash behind it. */
 function route(path: string, api: ApiName, handle: Handle): Route {
-  const guarded: RouteHandler = (http, _, __, caller) => {
-    try {
-      handle(http, caller, path === everyOtherPath ? [] : partsOf(http))
-    } catch (reason) {
-      answerError(http, reason)
-    }
-  }
+  const told = telling(answerError, (http, _, __, caller) =>
+    handle(http, caller, path === everyOtherPath ? [] : partsOf(http)),
+  )
   const open = path === '/' || path === everyOtherPath ? path : `${path}[/]`
-  return { path: open, methods: anyMethod, api, wrongMethodType: jsonType, handle: guarded }
+  return { path: open, methods: anyMethod, api, wrongMethodType: jsonType, handle: told }
 }
 
 const unknownPath = route(everyOtherPath, 'metadata', (http) => void answerError(http, unknownResource()))
@@ -119,11 +116,13 @@ export function managementRoutes({ models, engine }: TorchserveParts, allowsMode
   return [
     ...descriptionRoutes(managementDescription),
     ...Object.entries(paths).map(([path, methods]) =>
-      route(path, 'model-repository', (http, caller, [, , name = '', version = '']) => {
+      route(path, 'model-repository', async (http, caller, [, , name = '', version = '']) => {
         const operation = methods[http.method]
         if (operation === undefined) throw wrongMethod()
         const origin = httpChangeOrigin(http, caller)
-        void tell(http, operation({ name, version, fields: requestFields(http), caller, origin }))
+        const told = await operation({ name, version, fields: requestFields(http), caller, origin })
+        if ('json' in told) answerJson(http, told.json)
+        else answerJson(http, { status: told.text }, told.isUnderWay ? 202 : 200)
       }),
     ),
     route('/v1/models/{model}', 'health', (http, caller, [, , , name = '']) => {
@@ -140,16 +139,6 @@ const described: Operation = ({ name, caller }) => {
   return { json: modelDescription(name) }
 }
 
-async function tell(http: PortRequest, telling: ReturnType<Operation>): Promise<void> {
-  try {
-    const told = await telling
-    if ('json' in told) answerJson(http, told.json)
-    else answerJson(http, { status: told.text }, told.isUnderWay ? 202 : 200)
-  } catch (reason) {
-    answerError(http, reason)
-  }
-}
-
 /** The fields of a request: in its query, or in a body of JSON. */
 function requestFields(http: PortRequest): Fields {
   const query = queryOf(http.target)
@@ -162,7 +151,7 @@ function requestFields(http: PortRequest): Fields {
   }
 }
 
-export function torchserveMetricsRoutes({ counts }: TorchserveParts): Route[] {
+export function torchserveMetricsRoutes({ counts }: Pick<TorchserveParts, 'counts'>): Route[] {
   const metrics: Handle = (http, caller) => {
     if (http.method !== 'GET') throw wrongMethod()
     const text = counts.text(queryOf(http.target).getAll('name[]'), visibleModels(caller, 'statistics'))

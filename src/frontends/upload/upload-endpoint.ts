@@ -7,7 +7,6 @@ import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import type { RequestHead } from '../../model/request-origin.ts'
 import { requestEncoding } from '../../ports/http/content-encoding.ts'
 import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
@@ -106,11 +105,6 @@ class UploadExchange extends HttpExchange {
     super(endpoint.parts, http, caller, true)
     this.#endpoint = endpoint
     this.#request = request
-  }
-
-  /** An upload has no ids, parameters or sequences. */
-  override head(): RequestHead {
-    return { id: '', parameters: new Map(), correlationId: 0n, isSequenceStart: false }
   }
 
   protected override read(version: ModelVersion): void {

@@ -1,7 +1,6 @@
 // The common part of the unary call and the stream: reads a ModelInferRequest, and gives the facts of its call.
 
 import type { Caller } from '../../access/caller.ts'
-import { runInSlices } from '../../base/run-in-slices.ts'
 import type { ExchangeParts, Preparation } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -41,7 +40,7 @@ export abstract class GrpcExchange extends CallExchange {
     this.#forwarding = parts.forwarding
   }
 
-  head(): RequestHead {
+  override head(): RequestHead {
     const { custom, correlationId, isSequenceStart } = readRequestParameters(this.#wire.parameters, true)
     return { id: this.#wire.id, parameters: custom, correlationId, isSequenceStart }
   }
@@ -105,13 +104,7 @@ export abstract class GrpcExchange extends CallExchange {
     const selections = this.#outputs
     if (!wantsClasses(selections)) return null
     const steps = classifiedOutputs(response.outputs, selections, this.version.signature)
-    return (done) =>
-      runInSlices(
-        this.parts.clock,
-        steps,
-        () => !this.call.isEnded,
-        (error, outputs) => done(error, outputs === null ? null : response.withOutputs(outputs)),
-      )
+    return this.preparedInSlices(steps, (outputs) => response.withOutputs(outputs))
   }
 
   protected get answerContext(): InferAnswerContext {

@@ -1,7 +1,6 @@
 // ModelInfer: one message in, exactly one answer out.
 
 import type { Caller } from '../../access/caller.ts'
-import type { ServerError } from '../../base/server-error.ts'
 import { turnedAway } from '../../exchange/turned-away.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { loadFormatHeader } from '../../model/load-source.ts'
@@ -9,24 +8,16 @@ import { worded } from '../../model/worded-error.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { PortCall } from '../../ports/grpc/port-call.ts'
 import { peekModelName } from '../../protocol/grpc/peek-model-name.ts'
-import { readInferRequest, type WireInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
+import { readInferRequest } from '../../protocol/grpc/infer-request-reader.ts'
 import { writeInferResponse } from '../../protocol/grpc/infer-response-writer.ts'
 import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import { GrpcExchange, type GrpcExchangeParts } from './grpc-exchange.ts'
 
-/** HOT: once per inference. */
+/** Throws ServerError for a message that cannot be read. HOT: once per inference. */
 export function handleModelInfer(parts: GrpcExchangeParts, call: PortCall, caller: Caller, message: Buffer): void {
   if (parts.engine.isTurningAway && isTurnedAway(parts, call, caller, message)) return
-  let wire: WireInferRequest
-  try {
-    wire = readInferRequest(message, parts.options.requestLimits)
-  } catch (reason) {
-    const error = parts.engine.wording.tell(reason)
-    parts.engine.refusals.count(error)
-    call.finish(GrpcStatus.of(error))
-    return
-  }
+  const wire = readInferRequest(message, parts.options.requestLimits)
   const exchange = new UnaryExchange(parts, call, caller, wire, message)
   call.onCancel = () => exchange.cancel()
   exchange.begin(wire.modelName, wire.modelVersion)
@@ -48,17 +39,6 @@ class UnaryExchange extends GrpcExchange {
   }
 
   protected override write(answer: InferenceResponse): void {
-    if (this.marks !== null) this.call.leadWith(this.marks)
     this.sendOnly(writeInferResponse(answer, this.answerContext), answer)
-  }
-
-  protected override fail(error: ServerError): void {
-    if (this.marks !== null) this.call.leadWith(this.marks)
-    this.tellLoad()
-    this.call.finish(GrpcStatus.of(error))
-  }
-
-  protected override refused(error: ServerError): void {
-    this.fail(error)
   }
 }

@@ -266,7 +266,7 @@ class StreamedExchange extends GrpcExchange implements Turn, Placed {
       return
     }
     const { clock } = this.parts
-    if (this.marks !== null) this.call.leadWith(this.marks)
+    this.tellMarks()
     const trace = this.request?.trace ?? null
     const message = writeStreamResponse(response, this.answerContext, isFinal)
     trace?.stamp('GRPC_SEND_START', clock.nowNs())

@@ -4,7 +4,14 @@ import type { LogControl } from '../../base/log-control.ts'
 import type { Log } from '../../base/log.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { GrpcOptions } from '../../ports/grpc/grpc-options.ts'
-import { streamMethod, takeOne, unaryMethod, type GrpcFrontEnd, type GrpcMethod } from '../../ports/grpc/grpc-method.ts'
+import {
+  inferenceMethod,
+  streamMethod,
+  takeOne,
+  unaryMethod,
+  type GrpcFrontEnd,
+  type GrpcMethod,
+} from '../../ports/grpc/grpc-method.ts'
 import { healthStatus, HealthWatch } from './health-watch.ts'
 import { MetadataForwarding } from './metadata-forwarding.ts'
 import { handleModelInfer } from './model-infer.ts'
@@ -33,15 +40,9 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
     return new InferStream(exchange, call, caller)
   })
   const methods: GrpcMethod[] = [
-    {
-      path: `${inferenceService}/ModelInfer`,
-      api: 'inference',
-      begin: (call, caller) => {
-        call.allowCompression()
-        call.allowLargeMessages()
-        takeOne(call, log, (message) => handleModelInfer(exchange, call, caller, message))
-      },
-    },
+    inferenceMethod(methodParts, `${inferenceService}/ModelInfer`, (message, call, caller) =>
+      handleModelInfer(exchange, call, caller, message),
+    ),
     streams.method,
     ...serviceMethods(parts).map(([rpc, api, method]) => {
       const isLarge = largeMethods.has(rpc)

@@ -5,13 +5,14 @@ import type { Admission, Verdict } from '../../access/admission.ts'
 import type { Caller } from '../../access/caller.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
-import { emptyResponse, errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { emptyResponse, messageResponse } from '../../ports/http/error-response.ts'
 import { HttpCallFacts } from '../../ports/http/http-call-facts.ts'
 import { JsonHeaderSizeRequest } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { anyMethod, everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { Router, type RouteMatch } from '../../ports/http/router.ts'
 import { refusalResponse } from '../../ports/http/refusal-response.ts'
+import { refuseIn, telling } from '../../ports/http/telling.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { headerOf, jsonType, plainType } from '../../transport/http1/http-message.ts'
 
@@ -54,27 +55,18 @@ export function vertexAiRoutes(parts: VertexAiParts, settings: VertexAiSettings)
   const model = requireDefaultModel(engine, settings.defaultModel)
   const redirects = new Redirects(parts)
   const health = (http: PortRequest): void => http.respond(emptyResponse(engine.isReady ? 200 : 400))
-  const predict: RouteHandler = (http, _, version, caller) => {
+  const predict = telling(refuseIn(engine), (http, _, version, caller) => {
     const redirect = headerOf(http.headers, redirectHeader)
-    try {
-      if (redirect !== null) redirects.follow(http, `/${redirect}`)
-      else parts.infer(new JsonHeaderSizeRequest(http, mediaType), model, version, caller)
-    } catch (reason) {
-      const error = engine.wording.tell(reason)
-      engine.refusals.count(error)
-      http.respond(errorResponse(error, jsonType))
-    }
-  }
+    if (redirect !== null) redirects.follow(http, `/${redirect}`)
+    else parts.infer(new JsonHeaderSizeRequest(http, mediaType), model, version, caller)
+  })
   const text = `Vertex AI has the paths ${settings.predictRoute} and ${settings.healthRoute}`
   const unknown = (http: PortRequest): void =>
     http.respond(engine.wording.isTriton ? emptyResponse(400) : messageResponse(400, text, jsonType))
   return [
     get(settings.healthRoute, 'health', health),
     large(post(settings.predictRoute, 'inference', predict)),
-    {
-      ...get(everyOtherPath, 'metadata', unknown),
-      methods: ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'],
-    },
+    { ...get(everyOtherPath, 'metadata', unknown), methods: anyMethod },
   ]
 }
 

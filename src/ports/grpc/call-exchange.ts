@@ -1,14 +1,18 @@
 import type { Caller } from '../../access/caller.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import {
   InferenceExchange,
   type ArrivalNames,
   type ExchangeParts,
   type HeldMemory,
+  type Preparation,
 } from '../../exchange/inference-exchange.ts'
+import { slicedReading } from '../../exchange/sliced-reading.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { MessageParts } from '../../protocol/grpc/infer-response-writer.ts'
+import { GrpcStatus } from '../../transport/grpc/grpc-status.ts'
 import { metadataValue } from '../../transport/grpc/grpc-transport.ts'
 import type { PortCall } from './port-call.ts'
 
@@ -39,6 +43,11 @@ export abstract class CallExchange extends InferenceExchange {
     return metadataValue(this.call.metadata, name)
   }
 
+  /** In the initial metadata, which is there before the first answer. */
+  protected tellMarks(): void {
+    if (this.marks !== null) this.call.leadWith(this.marks)
+  }
+
   /** In the trailers, where balancers look for it. */
   protected tellLoad(): void {
     const load = this.loadHeader('bin')
@@ -49,6 +58,7 @@ export abstract class CallExchange extends InferenceExchange {
   protected sendOnly(message: MessageParts, answer: InferenceResponse): void {
     const { clock } = this.parts
     const trace = this.request?.trace ?? null
+    this.tellMarks()
     this.tellLoad()
     trace?.stamp('GRPC_SEND_START', clock.nowNs())
     this.call.sendLast(message, message.hasViews ? () => answer.release() : null)
@@ -56,22 +66,38 @@ export abstract class CallExchange extends InferenceExchange {
     trace?.stamp('GRPC_SEND_END', clock.nowNs())
   }
 
+  // Errors as most protocols tell them: with the status of the call.
+  protected override refused(error: ServerError): void {
+    this.fail(error)
+  }
+
+  protected override fail(error: ServerError, _isFinal?: boolean): void {
+    this.tellMarks()
+    this.tellLoad()
+    this.call.finish(this.statusOf(error))
+  }
+
+  protected statusOf(error: ServerError): GrpcStatus {
+    return GrpcStatus.of(error)
+  }
+
   /** Reads a large message in slices, so that other calls do not wait for all of it. */
   protected readInSlices<T>(steps: Iterator<void, T>, then: (value: T) => void): void {
-    let isCancelled = false
-    const isWanted = (): boolean => {
+    const isAbandoned = (): boolean => {
       // A stream does not cancel requests that are still read, so that is done here.
       if (this.call.isEnded) this.cancel()
-      return !isCancelled && !this.call.isEnded
+      return this.call.isEnded
     }
-    this.readLater<T>((done) => {
-      setImmediate(() => {
-        runInSlices(this.parts.clock, steps, isWanted, (error, value) => {
-          if (isWanted()) done(error, value)
-        })
-      })
-      return { cancel: () => (isCancelled = true) }
-    }, then)
+    this.readLater<T>(slicedReading(this.parts.clock, steps, isAbandoned), then)
+  }
+
+  /** For `prepare`: makes an answer, or what it is written from, in slices, unless the call has ended. */
+  protected preparedInSlices<T>(steps: Iterator<void, T>, prepared: (value: T) => InferenceResponse): Preparation {
+    const isWanted = (): boolean => !this.call.isEnded
+    return (done) =>
+      runInSlices(this.parts.clock, steps, isWanted, (error, value) =>
+        done(error, value === null ? null : prepared(value)),
+      )
   }
 
   protected override get uncountedBytes(): number {

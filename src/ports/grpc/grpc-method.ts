@@ -6,6 +6,7 @@ import type { Log } from '../../base/log.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { noCall, type ErrorWording } from '../../model/error-wording.ts'
+import type { RefusalCounts } from '../../model/refusal-counts.ts'
 import {
   decodeMessage,
   encodeMessage,
@@ -59,6 +60,38 @@ export function takeOne(call: PortCall, log: Log, take: (message: Buffer) => voi
     }
   }
   call.onHalfClose = () => call.finish(new GrpcStatus(statusCodes.INTERNAL, 'the call brought no message'))
+}
+
+type InferenceParts = {
+  readonly log: Log
+  readonly engine: { readonly wording: ErrorWording; readonly refusals: RefusalCounts }
+}
+
+/** A method with one message, which is an inference. `begin` throws for a message that cannot be read: its call is refused. */
+export function inferenceMethod(
+  { log, engine }: InferenceParts,
+  path: string,
+  begin: (message: Buffer, call: PortCall, caller: Caller) => void,
+): GrpcMethod {
+  // HOT: once per inference.
+  const take = (message: Buffer, call: PortCall, caller: Caller): void => {
+    try {
+      begin(message, call, caller)
+    } catch (reason) {
+      const error = engine.wording.tell(reason)
+      engine.refusals.count(error)
+      call.finish(GrpcStatus.of(error))
+    }
+  }
+  return {
+    path,
+    api: 'inference',
+    begin: (call, caller) => {
+      call.allowCompression()
+      call.allowLargeMessages()
+      takeOne(call, log, (message) => take(message, call, caller))
+    },
+  }
 }
 
 type UnaryCodec = MessageCodec & {

@@ -11,7 +11,7 @@ import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { EncodedInferResponse } from '../../protocol/infer-response-writer.ts'
 import { headerOf, jsonType, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
-import type { BodyInflater } from './content-encoding.ts'
+import { requestEncoding, type BodyInflater } from './content-encoding.ts'
 import { errorResponse, jsonResponse } from './error-response.ts'
 import type { JsonOffload, Writer, WriterContext } from './json-offload.ts'
 import { copyOutputs } from './large-json.ts'
@@ -70,6 +70,12 @@ export abstract class HttpExchange extends InferenceExchange {
 
   protected override replaced(request: InferenceRequest): void {
     this.http.noteInference?.(request, this.version.version)
+  }
+
+  /** Throws INVALID_ARG for a body that is compressed. */
+  protected requirePlainBody(): void {
+    if (requestEncoding(this.header('content-encoding')) === 'identity') return
+    throw ServerError.withoutStack('INVALID_ARG', "Unsupported content-encoding, only 'identity' is supported.")
   }
 
   /** Calls `then` with the body as it was before it was compressed, or refuses the request. */

@@ -8,7 +8,7 @@ import { elementArray, elementBytes, integerBounds } from '../../tensor/data-typ
 import { elementCount, shapeText, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { readJsonExamples } from './example-json.ts'
-import { invalid, type ParsedTfBody } from './predict-request.ts'
+import { invalid, type ParsedTfBody, type TfReadOptions } from './predict-request.ts'
 
 /** Fields and values that are read in one step: less than a millisecond. */
 const stepFields = 8 * 1024
@@ -48,9 +48,9 @@ export function* exampleInputs(
 }
 
 /** The body of `:classify` and `:regress`, read at once. */
-export function readTfExamples(body: Uint8Array, signature: ModelSignature, maxBytes: number): ParsedTfBody {
+export function readTfExamples(body: Uint8Array, { signature, limits }: TfReadOptions): ParsedTfBody {
   const examples = readJsonExamples(body)
-  const inputs = lastOf(exampleInputs(examples, signature, maxBytes))
+  const inputs = lastOf(exampleInputs(examples, signature, limits.maxInputBytes))
   return { inputs, isColumnar: false, rows: examples.length }
 }
 
@@ -90,14 +90,16 @@ class ExampleReader {
     const reader = new ProtobufReader(example, 0, example.length, limits)
     this.#reader = reader
     while (reader.at < reader.end) {
-      const tag = yield* this.#tag()
+      const tag = reader.tag()
+      if (this.#spend()) yield
       if (tag !== 10) {
         reader.skip(tag)
         continue
       }
       const outer = reader.enter()
       while (reader.at < reader.end) {
-        const inner = yield* this.#tag()
+        const inner = reader.tag()
+        if (this.#spend()) yield
         if (inner === 10) yield* this.#entry(found)
         else reader.skip(inner)
       }
@@ -106,18 +108,12 @@ class ExampleReader {
     return found
   }
 
-  *#tag(): Generator<void, number> {
-    const tag = this.#reader.tag()
-    yield* this.#spend()
-    return tag
-  }
-
-  /** One more field or value. Others are served after some of them. */
-  *#spend(): Generator<void, void> {
+  /** One more field or value. True: others are served first. */
+  #spend(): boolean {
     if (--this.#fieldsLeft < 0) throw malformed(`its examples have more than ${mostExampleFields} fields and values`)
-    if (this.#fieldsLeft > this.#stepEnd) return
+    if (this.#fieldsLeft > this.#stepEnd) return false
     this.#stepEnd = this.#fieldsLeft - stepFields
-    yield
+    return true
   }
 
   *#entry(found: Map<string, Feature>): Generator<void, void> {
@@ -126,7 +122,8 @@ class ExampleReader {
     let name = ''
     let feature: Feature | null = null
     while (reader.at < reader.end) {
-      const tag = yield* this.#tag()
+      const tag = reader.tag()
+      if (this.#spend()) yield
       if (tag === 10) name = reader.string()
       else if (tag === 18 && (name === '' || this.#names.has(name))) feature = yield* this.#feature()
       else reader.skip(tag)
@@ -141,7 +138,8 @@ class ExampleReader {
     const outer = reader.enter()
     let feature: Feature = { kind: 'bytes', values: [] }
     while (reader.at < reader.end) {
-      const tag = yield* this.#tag()
+      const tag = reader.tag()
+      if (this.#spend()) yield
       const kind = kinds[tag]
       if (kind === undefined) reader.skip(tag)
       else {
@@ -162,7 +160,7 @@ class ExampleReader {
       const isInPacked = reader.at < packedEnd
       if (!isInPacked) reader.end = whole
       const tag = isInPacked ? 8 + wireTypes[kind] : reader.tag()
-      yield* this.#spend()
+      if (this.#spend()) yield
       if (tag >>> 3 !== 1) reader.skip(tag)
       else if ((tag & 7) === wireTypes[kind]) {
         if (values.length % stepFields === 0 && values.length > 0) this.#reserve(stepFields * valueBytes[kind])

@@ -9,7 +9,7 @@ const limits = { ...defaultRequestLimits, maxInputBytes: 1 << 20 }
 
 function read(body: string, dataType: 'FP32' | 'FP64' = 'FP64'): Tensor {
   const signature = signatureOf('m', 8, [['x', dataType, [-1]]], [['y', dataType, [-1]]])
-  const [tensor] = readTfPredict(Buffer.from(body), signature, limits).inputs
+  const [tensor] = readTfPredict(Buffer.from(body), { signature, limits }).inputs
   assert.ok(tensor)
   return tensor
 }

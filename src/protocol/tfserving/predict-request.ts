@@ -6,6 +6,7 @@ import type { ModelSignature } from '../../config/model-signature.ts'
 import { WordedError } from '../../model/worded-error.ts'
 import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
+import type { InferReadOptions } from '../infer-request-reader.ts'
 import { parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { char, JsonScanner } from '../json-scanner.ts'
 import { b64Name, NestedValues, type NestedMistake } from '../nested-values.ts'
@@ -22,10 +23,13 @@ export type ParsedTfBody = {
   readonly rows: number
 }
 
+/** Of a body in JSON. */
+export type TfReadOptions = Pick<InferReadOptions, 'signature' | 'limits'>
+
 export const invalid = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
 /** Throws INVALID_ARG, and UNSUPPORTED for types that JSON has no form for in TensorFlow Serving. */
-export function readTfPredict(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedTfBody {
+export function readTfPredict(body: Uint8Array, { signature, limits }: TfReadOptions): ParsedTfBody {
   try {
     return new TfPredictReader(body, signature, limits).read(true)
   } catch {

@@ -4,7 +4,7 @@
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
-import { NestedPrinter, type ElementForms } from '../nested-printer.ts'
+import { NestedPrinter, printByName, type ElementForms } from '../nested-printer.ts'
 import { doubleText, floatText } from './decimal-text.ts'
 import { invalid } from './predict-request.ts'
 import { formless, tensorflowName } from './tensorflow-type.ts'
@@ -24,24 +24,18 @@ export function writeTfPredict(
 const sizeOf = (outputs: readonly Tensor[]): number =>
   outputs.reduce((sum, { bytes }) => sum + Math.min(bytes.length * 3, 65_536), 256)
 
+const rowLayout = { open: '\n        {\n            ', between: ',\n            ', close: '\n        }', colon: ': ' }
+const columnLayout = { open: '{\n        ', between: ',\n        ', close: '\n    }', colon: ': ' }
+
 function writeRows(writer: JsonTextWriter, outputs: readonly Tensor[]): void {
   const printers = outputs.map((output) => new OutputPrinter(writer, output))
   const rows = rowsOf(outputs)
+  const only = printers.length === 1 ? (printers[0] as OutputPrinter) : null
   writer.raw('{\n    "predictions": [')
   for (let row = 0; row < rows; row++) {
-    if (printers.length === 1) {
-      if (row > 0) writer.raw(', ')
-      ;(printers[0] as OutputPrinter).print(1)
-      continue
-    }
-    writer.raw(row > 0 ? ',\n        {' : '\n        {')
-    for (const [i, printer] of printers.entries()) {
-      writer.raw(i > 0 ? ',\n            ' : '\n            ')
-      writer.string(printer.name)
-      writer.raw(': ')
-      printer.print(1)
-    }
-    writer.raw('\n        }')
+    if (row > 0) writer.raw(only === null ? ',' : ', ')
+    if (only !== null) only.print(1)
+    else printByName(writer, rowLayout, printers, (printer) => printer.print(1))
   }
   writer.raw(rows > 0 ? '\n    ]\n}' : ']\n}')
 }
@@ -60,18 +54,11 @@ function rowsOf(outputs: readonly Tensor[]): number {
 }
 
 function writeColumns(writer: JsonTextWriter, outputs: readonly Tensor[]): void {
+  const printers = outputs.map((output) => new OutputPrinter(writer, output))
   writer.raw('{\n    "outputs": ')
-  const isObject = outputs.length > 1
-  if (isObject) writer.raw('{')
-  for (const [i, output] of outputs.entries()) {
-    if (isObject) {
-      writer.raw(i > 0 ? ',\n        ' : '\n        ')
-      writer.string(output.name)
-      writer.raw(': ')
-    }
-    new OutputPrinter(writer, output).print(0, isObject ? '        ' : '    ')
-  }
-  writer.raw(isObject ? '\n    }\n}' : '\n}')
+  if (printers.length === 1) printers[0]?.print(0, '    ')
+  else printByName(writer, columnLayout, printers, (printer) => printer.print(0, '        '))
+  writer.raw('\n}')
 }
 
 /** Numbers have a point or an exponent. */

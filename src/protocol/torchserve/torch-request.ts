@@ -41,7 +41,8 @@ export function fieldTensors(
   ]
 }
 
-/** What the handler says of its answer. */
+/** The body, and what the handler says of it. */
+export type TorchAnswer = { readonly head: AnswerHead; readonly body: Buffer }
 type AnswerHead = {
   readonly status: number
   /** '' where the handler set none. */
@@ -56,7 +57,7 @@ const mostKnownBytes = 1024
 let known: { readonly bytes: Buffer; readonly head: AnswerHead } | null = null
 
 /** The body is a view on the output. HOT. */
-export function torchAnswer({ outputs }: InferenceResponse): { readonly head: AnswerHead; readonly body: Buffer } {
+export function torchAnswer({ outputs }: InferenceResponse): TorchAnswer {
   const bytes = elementOf(outputs, 'response')
   const body = elementOf(outputs, 'prediction')
   // Most handlers say the same each time.

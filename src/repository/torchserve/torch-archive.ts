@@ -72,9 +72,7 @@ async function writeSettings(folder: string, archive: TorchArchive, serving: Tor
 }
 
 async function readArchive(folder: string, name: string): Promise<TorchArchive> {
-  const read = (file: string, format: 'json' | 'yaml'): Promise<Readonly<Record<string, unknown>>> =>
-    readObject(path.join(folder, requireRelativePath(file, `the manifest of ${name}`)), name, file, format)
-  const manifest = await read(manifestPath, 'json')
+  const manifest = await readObject(folder, manifestPath, name)
   const model = objectOf(manifest['model'])
   const text = (key: string): string => (typeof model[key] === 'string' ? model[key] : '')
   const modelName = text('modelName')
@@ -88,7 +86,7 @@ async function readArchive(folder: string, name: string): Promise<TorchArchive> 
     throw refusedArchive(name, `the modelVersion in its manifest ${rule}`)
   }
   if (text('handler') === '') throw refusedArchive(name, 'its manifest names no handler')
-  const config = text('configFile') === '' ? {} : await read(text('configFile'), 'yaml')
+  const config = text('configFile') === '' ? {} : await readObject(folder, text('configFile'), name)
   const requirementsFile = text('requirementsFile')
   if (requirementsFile !== '') requireRelativePath(requirementsFile, `the manifest of ${name}`)
   const runtime = typeof manifest['runtime'] === 'string' ? manifest['runtime'] : 'python'
@@ -96,19 +94,16 @@ async function readArchive(folder: string, name: string): Promise<TorchArchive> 
   return { name: modelName, version, runtime, config, requirementsFile, answersInPieces }
 }
 
-async function readObject(
-  place: string,
-  name: string,
-  file: string,
-  format: 'json' | 'yaml',
-): Promise<Readonly<Record<string, unknown>>> {
+/** The object in the manifest, which is JSON, or in the file of YAML that it names. */
+async function readObject(folder: string, file: string, name: string): Promise<Readonly<Record<string, unknown>>> {
+  const place = path.join(folder, requireRelativePath(file, `the manifest of ${name}`))
   const found = await stat(place).catch(() => null)
   if (found?.isFile() !== true) throw refusedArchive(name, `it has no ${file}`)
   if (found.size > mostManifestBytes) {
     throw refusedArchive(name, `${path.basename(file)} has more than ${mostManifestBytes} bytes`)
   }
   try {
-    return objectOf(parseFileText(await readFile(place, 'utf8'), format).value)
+    return objectOf(parseFileText(await readFile(place, 'utf8'), file === manifestPath ? 'json' : 'yaml').value)
   } catch (reason) {
     if (reason instanceof FileTextError) throw refusedArchive(name, `${file}: ${reason.message}`)
     throw reason

@@ -83,8 +83,7 @@ export class TorchArchives {
     }
     const { modelStore } = this.#options
     const inside = path.isAbsolute(name) ? path.relative(modelStore, name) : name
-    const isOutside = modelStore === '' || inside.startsWith('..') || path.isAbsolute(inside)
-    const file = isOutside ? null : await realPathInside(modelStore, inside).catch(nothingOutside)
+    const file = modelStore === '' ? null : await realPathInside(modelStore, inside).catch(nothingOutside)
     if (file === null) throw ServerError.withoutStack('NOT_FOUND', `Model not found at: ${url}`)
     return file
   }
@@ -112,7 +111,7 @@ export class TorchArchives {
   }
 }
 
-/** A link that leads out of the store counts as nothing: where it leads is not told. */
+/** A path or a link that leads out of the store counts as nothing: where it leads is not told. */
 function nothingOutside(reason: unknown): null {
   if (reason instanceof ServerError && reason.code === 'INVALID_ARG') return null
   throw reason
