@@ -15,7 +15,7 @@ from .codec import FrameWriter, executed_frame, read_places, read_tensor, write_
 from .context import context
 from .errors import exception_text
 from .frames import OFFSET, REQUEST, simple_frame
-from .logger import log_traceback
+from .logger import Logger, log_traceback
 from .model_config import ModelConfig
 from .request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest, InferenceTrace
 from .response import InferenceResponse
@@ -343,12 +343,13 @@ class Runner:
             sender._is_closed = True
             sender._give_held()
             sender._end()
-        if isinstance(error, (ExecuteError, SharedMemoryFull)):
-            text = str(error)
-        else:
-            log_traceback(error)
-            text = exception_text(error)
+        has_place = not isinstance(error, (ExecuteError, SharedMemoryFull))
+        text = exception_text(error) if has_place else str(error)
         message = "Failed to process the request(s) for model '%s', message: %s" % (context.instance_name, text)
+        if has_place:
+            log_traceback(error)
+        else:
+            Logger.log_error(message.rstrip())
         self._channel.send(simple_frame(frames.EXECUTE_FAILED, batch_id, _text_body(message)))
 
     def _run_coroutine(self, coroutine):
