@@ -43,6 +43,12 @@ test('every part can be set or switched off', () => {
   )
 })
 
+test('the interval may have a fraction, and is rounded up to whole milliseconds', () => {
+  const read = (given: string) => options(`--metrics-interval-ms=${given}`)?.intervalMs
+  assert.deepEqual(['500', '500.0', '1e3', '0.5', ' 7 '].map(read), [500, 500, 1000, 1, 7])
+  for (const given of ['0', '-5', 'nan', 'inf', '1x', '']) assert.throws(() => read(given), /Bad option/)
+})
+
 test('mistakes are named', () => {
   assert.throws(() => options('--metrics-config=latencies=true'), /unknown setting 'latencies'/)
   assert.throws(() => options('--metrics-config=summary_latencies=maybe'), /invalid value for bool option: maybe/)

@@ -1,7 +1,17 @@
 // The metrics port, and which metrics there are.
 
 import { flag, ours, repeatable, settingsOf, type FlagValues } from './flag.ts'
-import { badOption, boolean, choice, formOf, integer, parseBoolean, parseSetting, port, text } from './flag-forms.ts'
+import {
+  badOption,
+  boolean,
+  choice,
+  formOf,
+  milliseconds,
+  parseBoolean,
+  parseSetting,
+  port,
+  text,
+} from './flag-forms.ts'
 import type { MetricsOptions } from './server-options.ts'
 
 export const metricsFlags = [
@@ -18,7 +28,7 @@ export const metricsFlags = [
     .says('Address to listen on; that of HTTP when not set')
     .set('metrics.address', (flags) => flags.text('metrics-address') || flags.text('http-address')),
   flag('metrics-port', port, '8002').says('Port to listen on').to('metrics.port'),
-  flag('metrics-interval-ms', integer(1), '2000')
+  flag('metrics-interval-ms', milliseconds, '2000')
     .says('Milliseconds between two looks at the hardware')
     .to('metrics.intervalMs'),
   flag(

@@ -402,6 +402,7 @@ export class ModelLifecycle {
     if (chosen.length === 0) {
       const reason = `at least one version must be available under the version policy of model '${model.label}'`
       this.#noteFailure(model, reason)
+      this.#log.error(`failed to load model '${model.label}': ${reason}`)
       throw new ServerError('INVALID_ARG', `load failed for model '${model.label}': ${reason}\n`)
     }
     const residency = this.#residency.settingsOf(polled)
