@@ -171,7 +171,11 @@ class Runner:
         if context.cancelled and self._skip_cancelled(batch_id, requests):
             return
         try:
-            result = self._model.execute(requests)
+            execute = getattr(self._model, "execute", None)
+            if execute is None:
+                path = getattr(self._module, "__file__", "")
+                raise ExecuteError("Python model %s does not implement `execute` method." % path)
+            result = execute(requests)
             if isinstance(result, types.CoroutineType):
                 result = self._run_coroutine(result)
             writer = self._answer(batch_id, requests, result, perf_counter_ns() - started)

@@ -69,6 +69,7 @@ before(async () => {
       ),
       config: `${textConfig}default_model_filename: "sub/other.py"`,
     },
+    idle: { code: textModel('pass'), config: textConfig },
     neighbour: {
       code: textModel('def execute(self, requests):\n    return [answer("fine") for _ in requests]'),
       config: textConfig,
@@ -110,6 +111,12 @@ test('a wrong return value of execute is told to the client and in the log', asy
     "Failed to process the request(s) for model 'wild_0', message: Expected a list in the execute return, found type '<class 'int'>'."
   assert.equal(await models.say('wild', 'number'), `INTERNAL: ${told}`)
   await models.said(told)
+})
+
+test('a model without execute says so to each request', async () => {
+  const program = path.join(models.folder, 'idle', '1', 'model.py')
+  const told = `Failed to process the request(s) for model 'idle_0', message: Python model ${program} does not implement \`execute\` method.`
+  assert.equal(await models.say('idle', 'x'), `INTERNAL: ${told}`)
 })
 
 test('a model may lie in a folder of its version, and import the module of Triton’s classes', async () => {
