@@ -70,6 +70,21 @@ before(async () => {
       config: `${textConfig}default_model_filename: "sub/other.py"`,
     },
     idle: { code: textModel('pass'), config: textConfig },
+    early: {
+      code: textModel(`
+@staticmethod
+def auto_complete_config(config):
+    try:
+        pb_utils.is_model_ready("neighbour")
+    except pb_utils.TritonModelException as error:
+        pb_utils.Logger.log_warn(str(error))
+    pb_utils.Logger.log_warn("the configuration is complete")
+    return config
+
+def execute(self, requests):
+    return [answer("fine") for _ in requests]`),
+      config: textConfig,
+    },
     neighbour: {
       code: textModel('def execute(self, requests):\n    return [answer("fine") for _ in requests]'),
       config: textConfig,
@@ -111,6 +126,14 @@ test('a wrong return value of execute is told to the client and in the log', asy
     "Failed to process the request(s) for model 'wild_0', message: Expected a list in the execute return, found type '<class 'int'>'."
   assert.equal(await models.say('wild', 'number'), `INTERNAL: ${told}`)
   await models.said(told)
+})
+
+test('a model that completes its configuration logs, and questions to the server fail at once', async () => {
+  assert.equal(models.failure('early'), '')
+  await models.said('the configuration is complete')
+  await models.said(
+    "Failed to check model readiness: Failed to process the request for model '', message: metrics and model control are not there before the model is initialized",
+  )
 })
 
 test('a model without execute says so to each request', async () => {
