@@ -43,6 +43,10 @@ test('every part can be set or switched off', () => {
   )
 })
 
+test('the smallest and the largest value are quantiles, too', () => {
+  assert.deepEqual(options('--metrics-config=summary_quantiles=0:0,1:0.01')?.quantiles, [0, 1])
+})
+
 test('the interval may have a fraction, and is rounded up to whole milliseconds', () => {
   const read = (given: string) => options(`--metrics-interval-ms=${given}`)?.intervalMs
   assert.deepEqual(['500', '500.0', '1e3', '0.5', ' 7 '].map(read), [500, 500, 1000, 1, 7])

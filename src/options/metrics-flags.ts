@@ -83,7 +83,7 @@ function parseQuantiles(name: string, list: string): number[] {
   return list.split(',').map((pair) => {
     const match = /^(\d*\.?\d+):(\d*\.?\d+)$/.exec(pair.trim())
     const quantile = Number(match?.[1] ?? NaN)
-    if (quantile > 0 && quantile < 1) return quantile
-    throw badOption(name, `summary_quantiles are '<quantile>:<error>,…' between 0 and 1, got '${pair}'`)
+    if (quantile >= 0 && quantile <= 1) return quantile
+    throw badOption(name, `summary_quantiles are '<quantile>:<error>,…' from 0 to 1, got '${pair}'`)
   })
 }
