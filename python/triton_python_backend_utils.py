@@ -3,18 +3,28 @@ import struct as _struct
 
 import numpy as np
 
-from galatea_worker.bls import ResponseIterator
+from c_python_backend_utils import (
+    TRITONSERVER_MEMORY_CPU,
+    TRITONSERVER_MEMORY_GPU,
+    InferenceRequest,
+    InferenceResponse,
+    InferenceResponseSender,
+    InferenceTrace,
+    Logger,
+    Metric,
+    MetricFamily,
+    PreferredMemory,
+    ResponseIterator,
+    Tensor,
+    TritonError,
+    TritonModelException,
+    is_model_ready,
+    load_model,
+    unload_model,
+)
 from galatea_worker.context import context as _context
-from galatea_worker.errors import TritonError, TritonModelException
-from galatea_worker.logger import Logger
-from galatea_worker.metrics import Metric, MetricFamily
 from galatea_worker.model_config import ModelConfig
-from galatea_worker.model_control import is_model_ready, load_model, unload_model
-from galatea_worker.request import InferenceRequest, InferenceTrace, PreferredMemory
-from galatea_worker.request import MEMORY_CPU as TRITONSERVER_MEMORY_CPU
-from galatea_worker.request import MEMORY_GPU as TRITONSERVER_MEMORY_GPU
-from galatea_worker.response import InferenceResponse, InferenceResponseSender
-from galatea_worker.tensor import BF16, DTYPES, Tensor, decode_bytes, encode_bytes
+from galatea_worker.tensor import BF16, DTYPES, decode_bytes, encode_bytes
 
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2

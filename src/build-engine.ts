@@ -81,7 +81,7 @@ export async function buildEngine(
   const cloudStore = resources.add(openCloudStore(storeParts, options), (opened) => opened.close())
   const mapped = options.mapsFolders ? resources.add(new MappedFolders(cloudStore), (opened) => opened.close()) : null
   const store = mapped ?? cloudStore
-  const services = createModelServices(() => engine, customMetrics)
+  const services = createModelServices(() => engine, customMetrics, dependencies.log)
   const openChats = async (): Promise<ChatModels> => {
     const { TemplateChats } = await import('./frontends/openai/template-chats.ts')
     return new TemplateChats({ ...dependencies, engine: () => engine })

@@ -59,16 +59,13 @@ class TritonError:
 
 def exception_text(error):
     """`Type: message`, and where: innermost frame first, without the frames of this package."""
-    text = "%s: %s" % (type(error).__name__, error)
+    text = "%s: %s" % (type(error).__name__, _message_of(error))
     lines = {}
-    deepest = None
     trace = error.__traceback__
     while trace is not None:
         lines[trace.tb_frame] = trace.tb_lineno
-        # The place is the innermost frame outside of this package: an error of wrong use belongs to the caller.
-        if not _is_ours(trace.tb_frame):
-            deepest = trace.tb_frame
         trace = trace.tb_next
+    deepest, _ = place_of(error)
     if deepest is None:
         return text
     parts = [text, "\n\nAt:\n"]
@@ -84,6 +81,25 @@ def exception_text(error):
         parts.append("  %s(%d): %s\n" % (code.co_filename, lines.get(frame, frame.f_lineno), code.co_name))
         frame = frame.f_back
     return "".join(parts)
+
+
+def place_of(error):
+    """The innermost frame outside of this package, and its line: an error of wrong use belongs to the caller. None without one."""
+    place = (None, 0)
+    trace = error.__traceback__
+    while trace is not None:
+        if not _is_ours(trace.tb_frame):
+            place = (trace.tb_frame, trace.tb_lineno)
+        trace = trace.tb_next
+    return place
+
+
+def _message_of(error):
+    """Triton's words for an exception that says nothing. Text is code of the model, which can fail in its turn."""
+    try:
+        return str(error) or "<EMPTY MESSAGE>"
+    except Exception:
+        return "<MESSAGE UNAVAILABLE DUE TO ANOTHER EXCEPTION>"
 
 
 def _is_ours(frame):

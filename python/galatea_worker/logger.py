@@ -5,7 +5,7 @@ import sys
 
 from . import frames
 from .context import context
-from .errors import MOST_FRAMES
+from .errors import MOST_FRAMES, place_of
 from .frames import LOG_HEAD, simple_frame
 
 
@@ -56,9 +56,8 @@ def log_traceback(error):
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MOST_FRAMES)).rstrip()
     if len(text) > LONGEST_TRACEBACK:
         text = "(the start is left out)\n" + text[-LONGEST_TRACEBACK:]
-    frames_of_error = traceback.extract_tb(error.__traceback__, limit=-1)
-    file, line = (frames_of_error[-1].filename, frames_of_error[-1].lineno or 0) if frames_of_error else ("", 0)
-    _send(text, Logger.ERROR, file, line)
+    frame, line = place_of(error)
+    _send(text, Logger.ERROR, "" if frame is None else frame.f_code.co_filename, line or 0)
 
 
 def _write(message, level):

@@ -1,6 +1,6 @@
 """Custom metrics: families and series that live in the server."""
 import enum
-import weakref
+import math
 
 from . import frames
 from .calls import ask, tell_metric
@@ -25,15 +25,51 @@ def _fail(what, message):
     )
 
 
+class _Series:
+    """The series of a family in the server. They stay as long as the family or a metric of it does, as in Triton: a model may
+    ask its family for a metric each time that it counts."""
+
+    def __init__(self, family):
+        self._family = family
+        self._ids = {}
+        self.has_ended = False
+
+    def id_of(self, labels, buckets):
+        key = frozenset(labels.items())
+        id = self._ids.get(key)
+        if id is None:
+            id = self._ids[key] = ask("createMetric", {"family": self._family, "labels": labels, "buckets": buckets})
+        return id
+
+    def end(self):
+        self.has_ended = True
+        ids, self._ids = self._ids, {}
+        for id in ids.values():
+            if context.channel is not None:
+                context.channel.send_if_free(
+                    frames.simple_frame(frames.METRIC, id, frames.METRIC_OPERATION.pack(_REMOVE, 0.0))
+                )
+
+    def __del__(self):
+        self.end()
+
+
+def _bounds(buckets):
+    """JSON has no infinity. Every histogram has the bucket +Inf anyway, so as a last bound it is left out."""
+    bounds = [float(bound) for bound in buckets]
+    if bounds and bounds[-1] == math.inf:
+        bounds.pop()
+    if not all(map(math.isfinite, bounds)):
+        raise TritonModelException("Failed to create metric: buckets must be finite, found %s." % bounds)
+    return bounds
+
+
 class Metric:
-    """One series of a family. It disappears from the server's metrics when this object does."""
+    """One series of a family. Two of the same labels are the same series."""
 
     def __init__(self, family, labels, buckets):
-        # Triton removes the series of a family together with the family's object: models must keep both.
-        self._family = None if context.follows_triton else family
-        self._has_ended = False
+        self._series = family._series
         self._kind = family._kind
-        self._id = 0
         labels = {} if labels is None else labels
         if not isinstance(labels, dict):
             raise TritonModelException("Failed to create metric: labels must be a dictionary of strings.")
@@ -45,14 +81,7 @@ class Metric:
         if self._kind != HISTOGRAM and buckets is not None:
             raise TritonModelException("Unexpected buckets found.")
         try:
-            self._id = ask(
-                "createMetric",
-                {
-                    "family": family._name,
-                    "labels": labels,
-                    "buckets": None if buckets is None else [float(bound) for bound in buckets],
-                },
-            )
+            self._id = self._series.id_of(labels, None if buckets is None else _bounds(buckets))
         except TritonModelException as error:
             _fail("Error when creating Metric", error)
 
@@ -92,20 +121,9 @@ class Metric:
         return float(ask("metricValue", {"metric": self._id}))
 
     def _check_family(self):
-        if self._has_ended:
+        if self._series.has_ended:
             raise TritonModelException(
                 "Invalid metric operation as the corresponding 'MetricFamily' has been deleted."
-            )
-
-    def __del__(self):
-        if not self._has_ended:
-            self._end()
-
-    def _end(self):
-        self._has_ended = True
-        if self._id and context.channel is not None:
-            context.channel.send_if_free(
-                frames.simple_frame(frames.METRIC, self._id, frames.METRIC_OPERATION.pack(_REMOVE, 0.0))
             )
 
 
@@ -122,18 +140,17 @@ class MetricFamily:
                 % (kind,)
             )
         self._kind = int(kind)
-        self._metrics = weakref.WeakSet()
         try:
             ask("createFamily", {"name": name, "description": description, "kind": _KINDS[self._kind]})
         except TritonModelException as error:
             _fail("Error when creating MetricFamily", error)
+        self._series = _Series(name)
 
     def Metric(self, labels=None, buckets=None):
-        metric = Metric(self, labels, buckets)
-        self._metrics.add(metric)
-        return metric
+        return Metric(self, labels, buckets)
 
     def __del__(self):
-        # Without Triton's rule no metric is left here: each holds its family.
-        for metric in getattr(self, "_metrics", ()):
-            metric._end()
+        # Triton removes the series of a family together with the family's object: models must keep both.
+        series = getattr(self, "_series", None)
+        if context.follows_triton and series is not None:
+            series.end()

@@ -15,7 +15,7 @@ from .codec import FrameWriter, executed_frame, read_places, read_tensor, write_
 from .context import context
 from .errors import exception_text
 from .frames import OFFSET, REQUEST, simple_frame
-from .logger import log_traceback
+from .logger import Logger, log_traceback
 from .model_config import ModelConfig
 from .request import RELEASE_ALL, RELEASE_RESCHEDULE, InferenceRequest, InferenceTrace
 from .response import InferenceResponse
@@ -171,7 +171,11 @@ class Runner:
         if context.cancelled and self._skip_cancelled(batch_id, requests):
             return
         try:
-            result = self._model.execute(requests)
+            execute = getattr(self._model, "execute", None)
+            if execute is None:
+                path = getattr(self._module, "__file__", "")
+                raise ExecuteError("Python model %s does not implement `execute` method." % path)
+            result = execute(requests)
             if isinstance(result, types.CoroutineType):
                 result = self._run_coroutine(result)
             writer = self._answer(batch_id, requests, result, perf_counter_ns() - started)
@@ -343,12 +347,13 @@ class Runner:
             sender._is_closed = True
             sender._give_held()
             sender._end()
-        if isinstance(error, (ExecuteError, SharedMemoryFull)):
-            text = str(error)
-        else:
-            log_traceback(error)
-            text = exception_text(error)
+        has_place = not isinstance(error, (ExecuteError, SharedMemoryFull))
+        text = exception_text(error) if has_place else str(error)
         message = "Failed to process the request(s) for model '%s', message: %s" % (context.instance_name, text)
+        if has_place:
+            log_traceback(error)
+        else:
+            Logger.log_error(message.rstrip())
         self._channel.send(simple_frame(frames.EXECUTE_FAILED, batch_id, _text_body(message)))
 
     def _run_coroutine(self, coroutine):

@@ -2,7 +2,10 @@
 import sys
 import unittest
 
-from galatea_worker.errors import MOST_FRAMES, exception_text
+import numpy as np
+
+from galatea_worker.errors import MOST_FRAMES, TritonModelException, exception_text, place_of
+from galatea_worker.tensor import Tensor
 
 
 def deep(count):
@@ -24,6 +27,23 @@ class TextTest(unittest.TestCase):
         lines = text_of(2).splitlines()
         self.assertEqual(lines[:3], ["ValueError: at the bottom", "", "At:"])
         self.assertTrue(all(line.endswith(": deep") for line in lines[3:6]), lines[3:6])
+
+    def test_an_exception_without_a_text_is_told_in_the_words_of_triton(self):
+        self.assertEqual(exception_text(ValueError()), "ValueError: <EMPTY MESSAGE>")
+
+    def test_an_exception_whose_text_fails_is_told_all_the_same(self):
+        class Silent(Exception):
+            def __str__(self):
+                raise ValueError("no")
+
+        self.assertEqual(exception_text(Silent()), "Silent: <MESSAGE UNAVAILABLE DUE TO ANOTHER EXCEPTION>")
+
+    def test_wrong_use_of_this_package_has_its_place_in_the_model(self):
+        try:
+            Tensor("", np.zeros(1))
+        except TritonModelException as error:
+            frame, line = place_of(error)
+        self.assertEqual((frame.f_code.co_filename, line > 0), (__file__, True))
 
     def test_of_an_endless_recursion_the_innermost_calls_are_listed(self):
         limit = sys.getrecursionlimit()

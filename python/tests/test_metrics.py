@@ -43,6 +43,39 @@ class FamilyTest(unittest.TestCase):
         del metric
         self.assertEqual(len(self.removed()), 1)
 
+    def test_a_series_stays_while_its_family_does(self):
+        family = self.make()
+        family.Metric(labels={"shop": "north"}).increment(1)
+        kept = family.Metric(labels={"shop": "south"})
+        self.assertEqual(self.removed(), [])
+        del family
+        self.assertEqual(self.removed(), [])
+        del kept
+        self.assertEqual(len(self.removed()), 2)
+
+    def test_equal_labels_are_one_series_that_is_made_once(self):
+        asked = []
+        with mock.patch.object(metrics, "ask", lambda name, arguments: asked.append((name, arguments)) or 7):
+            family = self.make()
+            for _ in range(3):
+                family.Metric(labels={"shop": "north", "street": "1"}).increment(1)
+                family.Metric(labels={"street": "1", "shop": "north"}).increment(1)
+        self.assertEqual([name for name, _ in asked], ["createFamily", "createMetric"])
+
+    def test_an_infinite_last_bound_of_a_histogram_is_the_bucket_that_it_has_anyway(self):
+        asked = []
+        with mock.patch.object(metrics, "ask", lambda name, arguments: asked.append(arguments) or 7):
+            self.make(metrics.HISTOGRAM).Metric(buckets=[1, 5, float("inf")])
+            self.assertEqual(asked[1]["buckets"], [1.0, 5.0])
+            for buckets in ([float("nan")], [float("-inf"), 1], [float("inf"), float("inf")]):
+                with self.assertRaises(TritonModelException):
+                    self.make(metrics.HISTOGRAM).Metric(buckets=buckets)
+
+    def test_the_value_of_a_metric_may_be_infinite_or_no_number(self):
+        for text in ("Infinity", "-Infinity", "NaN"):
+            with mock.patch.object(metrics, "ask", lambda name, arguments: text if name == "metricValue" else 7):
+                self.assertEqual(str(self.make().Metric().value()), str(float(text)))
+
     def test_with_the_rules_of_triton_a_metric_ends_with_its_family(self):
         context.follows_triton = True
         self.addCleanup(setattr, context, "follows_triton", False)

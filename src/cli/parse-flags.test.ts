@@ -167,7 +167,12 @@ describe('an unknown flag', () => {
   test('that is the beginning of one flag stands for it, and of several is refused', () => {
     assert.deepEqual(parseFlags(['--log-warn=false'], {}), parseFlags(['--log-warning=false'], {}))
     assert.deepEqual(parseFlags(['--model-repo', 'a', '--model-repository=b'], {}), parseFlags(['--model-repository=a', '--model-repository=b'], {})) // prettier-ignore
-    assert.throws(() => parseFlags(['--log-f=x'], {}), UnknownFlagError)
+    assert.throws(() => parseFlags(['--log-f=x'], {}), {
+      name: 'FlagError',
+      message: "option '--log-f' is ambiguous; possibilities: '--log-format' '--log-file'",
+    })
+    // --allow-model-uploads is no flag of Triton.
+    assert.deepEqual(parseFlags(['--allow-m=false'], {}), parseFlags(['--allow-metrics=false'], {}))
     assert.throws(() => parseFlags(['--=x'], {}), UnknownFlagError)
   })
 

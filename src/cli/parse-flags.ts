@@ -39,11 +39,17 @@ export function parseFlags(args: readonly string[], environment: Environment): F
   return new Flags(given)
 }
 
-/** A beginning that one flag alone has stands for that flag, as in Triton: `--log-warn=false`. */
+/** A beginning that one flag alone has stands for that flag, as in Triton: `--log-warn=false`. Flags that Triton lacks do not count then. */
 function fullName(written: string): string {
-  if (flagsByName.has(written)) return written
-  const found = [...flagsByName.keys()].filter((name) => name.startsWith(written))
-  return found.length === 1 ? (found[0] as string) : written
+  if (written === '' || flagsByName.has(written)) return written
+  const meant = [...flagsByName.values()].filter(({ name }) => name.startsWith(written))
+  const tritons = meant.filter(({ traits }) => traits.isTritons)
+  const found = tritons.length === 1 ? tritons : meant
+  if (found.length > 1) {
+    const names = found.map(({ name }) => name)
+    throw new UnknownFlagError(written, '', names)
+  }
+  return found[0]?.name ?? written
 }
 
 // A bare boolean is true. It takes the next word only when that reads as a boolean or cannot be a flag, so that

@@ -179,10 +179,14 @@ async function serve(
   } else if (log.terminal === null) {
     tellModels(log, server.report)
   }
-  if (options.process.exitOnError && server.engine.hasFailures) {
-    await server.drain(0)
-    log.errorLine(`every reason, with what to do: ${checkCommand(options)}`)
-    return fail(log, `error: creating server: ${startFailure(server.engine.startError)}`)
+  if (server.engine.hasFailures) {
+    const failure = startFailure(server.engine.startError)
+    if (options.process.exitOnError) {
+      await server.drain(0)
+      log.errorLine(`every reason, with what to do: ${checkCommand(options)}`)
+      return fail(log, `error: creating server: ${failure}`)
+    }
+    log.from('serve.ts').error(failure.replace(' - ', ': '))
   }
   if (options.engine.modelControlMode === 'none' && server.report.models.length === 0) {
     const where = options.engine.modelRepositories.map((path) => `'${withoutSecrets(path)}'`).join(' and ')

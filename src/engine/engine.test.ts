@@ -117,6 +117,17 @@ test('without strict readiness a failed model does not make the server unready',
   assert.equal(engine.isReady, true)
 })
 
+test('to Triton a model that cannot be read is none: with its words the server is ready without it', async () => {
+  const torn: PolledModel = { name: 'torn', error: new ServerError('INVALID_ARG', '3:1: expected a field'), hints: [] }
+  const triton = engineUnderTest([polled('m', ['1']), torn], { wordsErrorsLikeTriton: true })
+  await triton.engine.start()
+  assert.equal(triton.engine.isReady, true)
+  assert.equal(triton.engine.hasFailures, true)
+  const without = engineUnderTest([polled('m', ['1']), polled('empty', [])], { wordsErrorsLikeTriton: true })
+  await without.engine.start()
+  assert.equal(without.engine.isReady, false, 'a model without a version is one')
+})
+
 test('a model whose every instance is down is not ready, and neither is the server', async () => {
   const { engine, backend } = engineUnderTest([polled('m', ['1'])])
   await engine.start()

@@ -162,7 +162,11 @@ export class Engine {
   get isReady(): boolean {
     if (this.#shownState !== 'READY') return false
     if (!this.#options.isStrictReadiness) return true
-    for (const model of this.#models.values()) if (!model.isReady) return false
+    const isLikeTriton = this.#options.wordsErrorsLikeTriton ?? false
+    for (const model of this.#models.values()) {
+      const isNoModel = isLikeTriton && model.isUnread && model.versions.size === 0
+      if (!model.isReady && !isNoModel) return false
+    }
     return true
   }
 

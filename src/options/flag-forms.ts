@@ -14,8 +14,14 @@ export class FlagError extends Error {
 export class UnknownFlagError extends FlagError {
   readonly hint: string
 
-  constructor(name: string, hint: string) {
-    super(`unrecognized option '--${name}'`)
+  /** `meant`: the flags that a beginning stands for. */
+  constructor(name: string, hint: string, meant: readonly string[] = []) {
+    const possibilities = meant.map((flag) => `'--${flag}'`).join(' ')
+    super(
+      meant.length === 0
+        ? `unrecognized option '--${name}'`
+        : `option '--${name}' is ambiguous; possibilities: ${possibilities}`,
+    )
     this.hint = hint
   }
 }
@@ -143,6 +149,11 @@ export const portOrNone = formOf('N|none', (name, given): number | null =>
 export const bytes: FlagForm<number> = integer(1, Number.MAX_SAFE_INTEGER)
 /** Seconds on the command line, milliseconds in the options. */
 export const seconds: FlagForm<number> = formOf('SECONDS', parseSeconds)
+/** Triton takes parts of milliseconds. Its times are rounded up to whole ones here, as timers have them. */
+export const milliseconds: FlagForm<number> = formOf('N', (flag, given) => {
+  const number = /^\s*\+?\d+(\.\d*)?(e[+-]?\d+)?\s*$/i.test(given) ? Math.ceil(Number(given)) : given
+  return parseInteger(flag, String(number), 1, 2 ** 31 - 1)
+})
 export const text = (placeholder: string): FlagForm<string> => formOf(placeholder, (_, given) => given)
 /** A text that is not empty. */
 export const someText = (placeholder: string): FlagForm<string> =>

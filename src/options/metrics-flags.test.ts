@@ -43,10 +43,20 @@ test('every part can be set or switched off', () => {
   )
 })
 
+test('the smallest and the largest value are quantiles, too', () => {
+  assert.deepEqual(options('--metrics-config=summary_quantiles=0:0,1:0.01')?.quantiles, [0, 1])
+})
+
+test('the interval may have a fraction, and is rounded up to whole milliseconds', () => {
+  const read = (given: string) => options(`--metrics-interval-ms=${given}`)?.intervalMs
+  assert.deepEqual(['500', '500.0', '1e3', '0.5', ' 7 '].map(read), [500, 500, 1000, 1, 7])
+  for (const given of ['0', '-5', 'nan', 'inf', '1x', '']) assert.throws(() => read(given), /Bad option/)
+})
+
 test('mistakes are named', () => {
   assert.throws(() => options('--metrics-config=latencies=true'), /unknown setting 'latencies'/)
   assert.throws(() => options('--metrics-config=summary_latencies=maybe'), /invalid value for bool option: maybe/)
-  for (const text of ['1.5:0.1', 'x', '0.5', '0:0.1']) {
-    assert.throws(() => options(`--metrics-config=summary_quantiles=${text}`), /between 0 and 1/, text)
+  for (const text of ['1.5:0.1', 'x', '0.5', '-0.1:0.1']) {
+    assert.throws(() => options(`--metrics-config=summary_quantiles=${text}`), /from 0 to 1/, text)
   }
 })

@@ -1,7 +1,17 @@
 // The metrics port, and which metrics there are.
 
 import { flag, ours, repeatable, settingsOf, type FlagValues } from './flag.ts'
-import { badOption, boolean, choice, formOf, integer, parseBoolean, parseSetting, port, text } from './flag-forms.ts'
+import {
+  badOption,
+  boolean,
+  choice,
+  formOf,
+  milliseconds,
+  parseBoolean,
+  parseSetting,
+  port,
+  text,
+} from './flag-forms.ts'
 import type { MetricsOptions } from './server-options.ts'
 
 export const metricsFlags = [
@@ -18,7 +28,7 @@ export const metricsFlags = [
     .says('Address to listen on; that of HTTP when not set')
     .set('metrics.address', (flags) => flags.text('metrics-address') || flags.text('http-address')),
   flag('metrics-port', port, '8002').says('Port to listen on').to('metrics.port'),
-  flag('metrics-interval-ms', integer(1), '2000')
+  flag('metrics-interval-ms', milliseconds, '2000')
     .says('Milliseconds between two looks at the hardware')
     .to('metrics.intervalMs'),
   flag(
@@ -73,7 +83,7 @@ function parseQuantiles(name: string, list: string): number[] {
   return list.split(',').map((pair) => {
     const match = /^(\d*\.?\d+):(\d*\.?\d+)$/.exec(pair.trim())
     const quantile = Number(match?.[1] ?? NaN)
-    if (quantile > 0 && quantile < 1) return quantile
-    throw badOption(name, `summary_quantiles are '<quantile>:<error>,…' between 0 and 1, got '${pair}'`)
+    if (quantile >= 0 && quantile <= 1) return quantile
+    throw badOption(name, `summary_quantiles are '<quantile>:<error>,…' from 0 to 1, got '${pair}'`)
   })
 }

@@ -1,9 +1,12 @@
 // The bodies of the model repository extension: index, load, unload.
 
-import { ServerError } from '../base/server-error.ts'
+import type { Log } from '../base/log.ts'
+import { messageOf, ServerError } from '../base/server-error.ts'
+import type { ModelConfig } from '../config/model-config.ts'
 import { worded } from '../model/worded-error.ts'
 import { asBoolean, asString } from './json-access.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from './json-document.ts'
+import { parseModelConfigJson } from './model-config-json.ts'
 
 /** Whether only READY versions are wanted. Without a body, or when it is not an object, all versions are wanted. */
 export function readIndexRequest(body: Uint8Array): boolean {
@@ -21,6 +24,24 @@ export type LoadParameters = {
 
 const filePrefix = 'file:'
 
+/** `file:1/model.onnx` → `1/model.onnx`; null for the name of another load parameter. */
+export const uploadedFile = (parameter: string): string | null =>
+  parameter.startsWith(filePrefix) ? parameter.slice(filePrefix.length) : null
+
+type ReadOverride = { readonly config: ModelConfig; readonly files: LoadParameters['files'] }
+
+/** What a load of `model` replaces; null when the load brings nothing along. As in Triton the log has the reason of a refusal. */
+export function readOverride(model: string, { config, files }: LoadParameters, log: Log): ReadOverride | null {
+  if (config === null && files.size === 0) return null
+  try {
+    if (config !== null) return { config: parseModelConfigJson(config), files }
+    throw new ServerError('INVALID_ARG', "load parameter 'config' must be specified for model file override")
+  } catch (reason) {
+    log.error(`Poll failed for model directory '${model}': ${messageOf(reason)}`)
+    throw worded('pollFailed', { model, reason: messageOf(reason) })
+  }
+}
+
 export function readLoadRequest(body: Uint8Array): LoadParameters {
   const files = new Map<string, Uint8Array>()
   let config: string | null = null
@@ -29,9 +50,10 @@ export function readLoadRequest(body: Uint8Array): LoadParameters {
   if (!(parameters instanceof Map)) throw worded('notAnObject', { prefix: '', what: "'parameters'" })
   for (const [name, value] of parameters as ReadonlyMap<string, JsonNode>) {
     const text = asString(value)
+    const file = uploadedFile(name)
     if (name === 'config') config = text
     // As with Triton's decoder, text that is not base64 gives an empty file.
-    else if (name.startsWith(filePrefix)) files.set(name.slice(filePrefix.length), decodeBase64(text))
+    else if (file !== null) files.set(file, decodeBase64(text))
     else throw worded('control', { text: 'unexpected error on creating Triton parameter' })
   }
   return { config, files }

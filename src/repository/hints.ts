@@ -7,7 +7,7 @@ import type { ModelConfig } from '../config/model-config.ts'
 import type { ModelLayout } from './model-layout.ts'
 import type { RepositoryStore } from './repository-store.ts'
 import { TextFormatError } from './text-format-error.ts'
-import { isVersionName } from './version-policy.ts'
+import { absentVersions, isVersionName } from './version-policy.ts'
 
 /** A number with something around it (`v1`, `1.1`, `01`, `version-2`) was meant as a version. */
 const looksLikeVersion = (name: string): boolean =>
@@ -94,8 +94,10 @@ async function areVersionsOfOneModel(
   return hasConfig || inside.some(({ name }) => name.startsWith('model.'))
 }
 
-export function configHints(config: ModelConfig): string[] {
-  const hints: string[] = []
+export function configHints(config: ModelConfig, layout: ModelLayout): string[] {
+  const hints = absentVersions(config.versionPolicy, layout.versions()).map(
+    (version) => `version ${version} is asked for by version_policy, but there is no folder '${version}'`,
+  )
   for (const [index, step] of (config.ensembleScheduling?.step ?? []).entries()) {
     if (step.inputMap.size === 0 || step.outputMap.size === 0) {
       const entry = '{ key: "<tensor of the model>" value: "<tensor of the ensemble>" }'
@@ -104,7 +106,7 @@ export function configHints(config: ModelConfig): string[] {
       )
     }
     if (step.modelVersion === 0) {
-      hints.push(`step ${index} (${step.modelName}) asks for version 0, which no model has: write model_version: -1`)
+      hints.push(`step ${index} (${step.modelName}) asks for version 0: for the latest version write model_version: -1`)
     }
   }
   return hints

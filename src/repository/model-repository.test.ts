@@ -62,7 +62,7 @@ test('version folders are whole numbers, listed ascending; everything else is no
     'm/configs/': '',
     'm/1': 'a file',
   })
-  assert.deepEqual(found(await repository.pollOne('m')).versions, ['9', '10'])
+  assert.deepEqual(found(await repository.pollOne('m')).versions, ['0', '9', '10'])
 })
 
 test('--model-config-name picks configs/<name>.pbtxt and falls back to config.pbtxt', async (context) => {
@@ -233,6 +233,8 @@ test('what people get wrong about folders is hinted at', async (context) => {
     'c/config.pbtxt': onnx,
     'd/config.pbtxt': 'platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }',
     'd/1/': '',
+    'e/config.pbtxt': `${onnx}version_policy { specific { versions: [1, 3] } }`,
+    'e/1/model.onnx': '',
   })
   const hints = async (name: string): Promise<string> => ((await repository.pollOne(name))?.hints ?? []).join('\n')
   assert.match(
@@ -243,5 +245,6 @@ test('what people get wrong about folders is hinted at', async (context) => {
   assert.match(await hints('b'), /'1\/config\.pbtxt' is ignored: the configuration belongs beside the version folders/)
   assert.equal(await hints('c'), "there is no version folder: move 'model.onnx' to '1/model.onnx'")
   assert.match(await hints('d'), /step 0 \(a\) needs an input_map and an output_map/)
-  assert.match(await hints('d'), /asks for version 0, which no model has: write model_version: -1/)
+  assert.equal(await hints('e'), "version 3 is asked for by version_policy, but there is no folder '3'")
+  assert.match(await hints('d'), /asks for version 0: for the latest version write model_version: -1/)
 })

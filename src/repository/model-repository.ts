@@ -202,7 +202,7 @@ export class ModelRepository {
       if (device !== null) throw deviceInside(join(root, name, device))
       const config = override === null ? await this.#readConfig(name, root, layout) : structuredClone(override)
       if (this.#store.renames?.(root) === true) config.name = name
-      hints = [...layoutHints(layout, isEnsemble(config)), ...configHints(config)]
+      hints = [...layoutHints(layout, isEnsemble(config)), ...configHints(config, layout)]
       completeBackendFields(config, name, this.#filesOfFirstVersion(layout))
       normaliseModelConfig(config)
       validatePolledConfig(config, this.#options)

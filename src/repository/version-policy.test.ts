@@ -33,8 +33,8 @@ test('all takes all, specific only those asked for that are there', () => {
 })
 
 test('a version folder is a whole number without leading zeros that a 64-bit integer holds', () => {
-  for (const name of ['1', '20250101', '9223372036854775807']) assert.ok(isVersionName(name), name)
-  for (const name of ['0', '007', 'v1', '1.1', '-1', '', '9223372036854775808', 'warmup', '1 ']) {
+  for (const name of ['0', '1', '20250101', '9223372036854775807']) assert.ok(isVersionName(name), name)
+  for (const name of ['00', '007', 'v1', '1.1', '-1', '', '9223372036854775808', 'warmup', '1 ']) {
     assert.ok(!isVersionName(name), name)
   }
 })

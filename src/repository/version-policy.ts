@@ -3,7 +3,8 @@ import type { ModelVersionPolicy } from '../config/model-config.ts'
 const maxVersion = 2n ** 63n - 1n
 
 /** A version folder is a whole number written without leading zeros. */
-export const isVersionName = (name: string): boolean => /^[1-9][0-9]{0,18}$/.test(name) && BigInt(name) <= maxVersion
+export const isVersionName = (name: string): boolean =>
+  /^(?:0|[1-9][0-9]{0,18})$/.test(name) && BigInt(name) <= maxVersion
 
 export const compareVersions = (a: string, b: string): number =>
   a.length === b.length ? (a < b ? -1 : Number(a > b)) : a.length - b.length

@@ -183,6 +183,22 @@ test('a sequence of a client keeps its rules in an iterative model: START, and o
   assert.deepEqual(seen, ['b:71', 'b:70', 'c:70'])
 })
 
+test('the answer of an iterative model ends the sequence of a client that has nothing more to ask', () => {
+  const { scheduler, send, endTurn, finish, outcomes } = schedulerUnderTest()
+  send('a', 2, { correlationId: 7n, isSequenceStart: true })
+  endTurn()
+  finish()
+  assert.equal(scheduler.sequenceCount, 1)
+  finish()
+  assert.equal(scheduler.sequenceCount, 0)
+  send('b', 1, { correlationId: 7n })
+  assert.match(outcomes.at(-1) ?? '', /^b INVALID_ARG .*must specify the START flag/)
+  send('c', 1, { correlationId: 7n, isSequenceStart: true })
+  endTurn()
+  finish()
+  assert.match(outcomes.at(-1) ?? '', /^c Y=1/)
+})
+
 test('a model without iterative_sequence cannot have a request again, and is told how it could', () => {
   const { send, endTurn, finish, outcomes } = schedulerUnderTest({ iterative: false })
   send('a', 2)

@@ -88,7 +88,10 @@ export class SequenceScheduler implements Scheduler, Sequences {
     const nowNs = this.#clock.nowNs()
     const known = hasId(request) ? this.#active.get(request.correlationId) : undefined
     if (known !== undefined && request.isSequenceStart && !known.isEndQueued) this.#warnOfConflict(known.id, nowNs)
-    const sequence = known ?? (hasId(request) ? this.#begin(request.correlationId) : this.#beginUnnamed(request))
+    const { isIterative } = this.#settings
+    // The answer of an iterative model ends the sequence, as in Triton: clients send no END, and would keep the slot.
+    const sequence =
+      known ?? (hasId(request) ? this.#begin(request.correlationId, isIterative) : this.#beginUnnamed(request))
     sequence.isEndQueued = request.isSequenceEnd
     this.#order?.join(request)
     sequence.requests.push(this.#queued(sequence, request, nowNs))

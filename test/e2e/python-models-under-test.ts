@@ -20,7 +20,8 @@ import { Tensor } from '../../src/tensor/tensor.ts'
 import { engineOptions } from '../fixtures/engine-options.ts'
 import { until } from '../until.ts'
 
-export type ModelText = { readonly code: string; readonly config: string }
+/** `file` is where the code goes in the version's folder: model.py without it. */
+export type ModelText = { readonly code: string; readonly config: string; readonly file?: string }
 export type Answer = {
   /** Output values by name: numbers, or text for BYTES. */
   readonly outputs: Readonly<Record<string, readonly (number | string)[]>>
@@ -110,9 +111,10 @@ export class PythonModels {
     sharedDirectory = '/nowhere',
   ): Promise<PythonModels> {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-python-'))
-    for (const [name, { code, config }] of Object.entries(models)) {
-      fs.mkdirSync(path.join(folder, name, '1'), { recursive: true })
-      if (code !== '') fs.writeFileSync(path.join(folder, name, '1', 'model.py'), code)
+    for (const [name, { code, config, file = 'model.py' }] of Object.entries(models)) {
+      const program = path.join(folder, name, '1', file)
+      fs.mkdirSync(path.dirname(program), { recursive: true })
+      if (code !== '') fs.writeFileSync(program, code)
       if (config !== '') fs.writeFileSync(path.join(folder, name, 'config.pbtxt'), config)
     }
     const loaded = new PythonModels(folder, settings, sharedDirectory)

@@ -487,7 +487,7 @@ test('custom metrics move in the server and leave with their owner', async () =>
     [...(family?.series.values() ?? [])].map(({ labels, value }) => [labels, value]),
     [[[['shop', 'north']], 3.5]],
   )
-  await models.say('evaluate', 'del self.metric')
+  await models.say('evaluate', 'del self.metric, self.family')
   await models.say('evaluate', 'pass')
   assert.equal(family?.series.size, 0)
   const histogram =

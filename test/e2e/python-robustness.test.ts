@@ -41,6 +41,13 @@ def execute(self, requests):
         if os.fork() == 0:
             time.sleep(1000)
         os._exit(1)
+    if what == "silent":
+        class Silent(Exception):
+            def __str__(self):
+                raise ValueError("no text")
+        raise Silent()
+    if what == "number":
+        return 5
     if what == "memory":
         np.ones(1 << 30)
     return [answer(os.getpid()) for _ in requests]
@@ -53,6 +60,30 @@ before(async () => {
     limited: {
       code: wild,
       config: `${textConfig}parameters { key: "max_memory_bytes" value { string_value: "1000000000" } }`,
+    },
+    folded: {
+      file: 'sub/other.py',
+      code: textModel(
+        'def execute(self, requests):\n    return [answer(f"{isinstance(r, InferenceRequest)} {type(r).__module__} {__name__}") for r in requests]',
+        'from c_python_backend_utils import InferenceRequest',
+      ),
+      config: `${textConfig}default_model_filename: "sub/other.py"`,
+    },
+    idle: { code: textModel('pass'), config: textConfig },
+    early: {
+      code: textModel(`
+@staticmethod
+def auto_complete_config(config):
+    try:
+        pb_utils.is_model_ready("neighbour")
+    except pb_utils.TritonModelException as error:
+        pb_utils.Logger.log_warn(str(error))
+    pb_utils.Logger.log_warn("the configuration is complete")
+    return config
+
+def execute(self, requests):
+    return [answer("fine") for _ in requests]`),
+      config: textConfig,
     },
     neighbour: {
       code: textModel('def execute(self, requests):\n    return [answer("fine") for _ in requests]'),
@@ -83,6 +114,38 @@ for (const [what, expected] of [
     assert.match(await models.say('wild', 'ok'), /^\d+$/)
   })
 }
+
+test('an exception whose text fails costs its request, not the worker', async () => {
+  const pid = await models.say('wild', 'ok')
+  assert.match(await models.say('wild', 'silent'), /Silent: <MESSAGE UNAVAILABLE DUE TO ANOTHER EXCEPTION>/)
+  assert.equal(await models.say('wild', 'ok'), pid)
+})
+
+test('a wrong return value of execute is told to the client and in the log', async () => {
+  const told =
+    "Failed to process the request(s) for model 'wild_0', message: Expected a list in the execute return, found type '<class 'int'>'."
+  assert.equal(await models.say('wild', 'number'), `INTERNAL: ${told}`)
+  await models.said(told)
+})
+
+test('a model that completes its configuration logs, and questions to the server fail at once', async () => {
+  assert.equal(models.failure('early'), '')
+  await models.said('the configuration is complete')
+  await models.said(
+    "Failed to check model readiness: Failed to process the request for model '', message: metrics and model control are not there before the model is initialized",
+  )
+})
+
+test('a model without execute says so to each request', async () => {
+  const program = path.join(models.folder, 'idle', '1', 'model.py')
+  const told = `Failed to process the request(s) for model 'idle_0', message: Python model ${program} does not implement \`execute\` method.`
+  assert.equal(await models.say('idle', 'x'), `INTERNAL: ${told}`)
+})
+
+test('a model may lie in a folder of its version, and import the module of Triton’s classes', async () => {
+  assert.equal(models.failure('folded'), '')
+  assert.equal(await models.say('folded', 'x'), 'True c_python_backend_utils 1.sub.other')
+})
 
 test('while its only instance restarts a model is not ready', async () => {
   await models.becomesReady('wild')

@@ -172,13 +172,18 @@ export class PythonBackend implements Backend {
     }
     const archive = isShared ? path.join(this.#sharedDirectory, `pb_exec_env_${sharedFile}.tar.gz`) : ''
     const environment = await this.#environments.find(config, files, existsSync(archive) ? archive : '')
+    const folder = path.dirname(program)
     const stem = path.basename(program, '.py')
+    // The file may lie in a folder of the version, which then is part of the module's name.
+    const inVersion = path.relative(files.versionDirectory, folder).split(path.sep).filter(Boolean)
     return {
       key: `${program}\n${files.versionDirectory}\n${config.name}`,
       environment,
       location: {
-        module: isShared ? stem : `${files.version}.${stem}`,
-        paths: isShared ? [this.#sharedDirectory] : [files.versionDirectory, files.modelDirectory],
+        module: isShared ? stem : [files.version, ...inVersion, stem].join('.'),
+        paths: isShared
+          ? [this.#sharedDirectory]
+          : [...new Set([folder, files.versionDirectory, files.modelDirectory])],
         modelDir: files.versionDirectory,
       },
     }

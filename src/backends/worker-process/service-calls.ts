@@ -108,7 +108,8 @@ export class ServiceCalls {
         return metric
       }
       case 'metricValue':
-        return services.metrics.value(call.metric)
+        // As text: JSON knows neither infinity nor NaN.
+        return String(services.metrics.value(call.metric))
       default:
         throw new Error(`unknown call '${(call as { method: string }).method}'`)
     }

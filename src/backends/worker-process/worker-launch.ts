@@ -2,7 +2,8 @@
 
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { emptyFrame, fromWorker, readText, textFrame, toWorker } from './frames.ts'
+import { emptyFrame, fromWorker, readText, readUint64, textFrame, toWorker } from './frames.ts'
+import { writeLogFrame } from './log-frame.ts'
 import type { LinkedProcess, ProcessEvents } from './worker-process.ts'
 import { TensorRegions, type SharedMemoryLimits } from './tensor-regions.ts'
 
@@ -50,6 +51,7 @@ export class WorkerLink {
   readonly regions: TensorRegions | null
   readonly #process: LinkedProcess
   readonly #settings: LaunchSettings
+  readonly #log: Log
   greeting: WorkerGreeting | null = null
   #owner: WorkerOwner | null = null
   #pending: Pending | null = null
@@ -59,6 +61,7 @@ export class WorkerLink {
 
   constructor(log: Log, settings: LaunchSettings) {
     this.#settings = settings
+    this.#log = log
     this.regions = settings.memory === null ? null : TensorRegions.create(settings.memory)
     const model = settings.modelName
     this.#process = settings.open(this.regions, {
@@ -143,8 +146,14 @@ export class WorkerLink {
     } else if (kind === fromWorker.startFailed) {
       this.#pending = null
       pending?.reject(this.#settings.words.failure(JSON.parse(readText(frame)) as StartFailure))
-    } else {
-      this.#owner?.onFrame(frame)
+    } else if (this.#owner !== null) {
+      this.#owner.onFrame(frame)
+    } else if (kind === fromWorker.log) {
+      writeLogFrame(this.#log, frame)
+    } else if (kind === fromWorker.call) {
+      // Nobody answers a question of a model that completes its configuration, and it would wait for good.
+      const error = 'metrics and model control are not there before the model is initialized'
+      this.send(textFrame(toWorker.reply, readUint64(frame, 8), JSON.stringify({ result: null, error })))
     }
   }
 

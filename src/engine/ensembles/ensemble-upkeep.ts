@@ -267,8 +267,9 @@ export class EnsembleUpkeep {
 
   #logFailure(key: ModelKey, reason: unknown): void {
     const text = messageOf(reason).trimEnd()
-    // The error of a version was logged when the version failed.
-    if (text.includes('is at UNAVAILABLE state')) this.#dependencies.log.info(`failed to load '${modelLabel(key)}'`)
+    // The error of a version, and of a model without one, was logged when it failed.
+    const isLogged = /is at UNAVAILABLE state|at least one version must be available/.test(text)
+    if (isLogged) this.#dependencies.log.info(`failed to load '${modelLabel(key)}'`)
     else this.#dependencies.log.error(`failed to load '${modelLabel(key)}': ${text}`)
   }
 }

@@ -233,6 +233,7 @@ export class ModelLifecycle {
   async #pollOne(key: ModelKey, config: ModelConfig | null, options: LoadOptions): Promise<PolledModel> {
     const polled = await this.#dependencies.repository.pollOne(key, config)
     if (polled !== null) return this.#requireInside(polled, options)
+    this.#log.error(`failed to poll model '${modelLabel(key)}': model not found in any model repository.`)
     this.#dependencies.recorder.failed(modelLabel(key), options, 'no repository has it')
     throw notFound(key)
   }
@@ -392,16 +393,17 @@ export class ModelLifecycle {
 
   async #carryOut(model: ServedModel, plan: LoadPlan<ServedVersion>, options: LoadOptions): Promise<void> {
     if (plan.kind === 'UNREADABLE') {
-      this.#noteFailure(model, plan.reason)
+      this.#noteFailure(model, plan.reason, true)
       throw unreadable(model.key)
     }
     const { polled, chosen, load, retire } = plan
     model.failure = ''
     this.#directory.list(model, true)
-    this.#ensembles.requireParts(polled, (failure) => this.#noteFailure(model, failure))
+    this.#ensembles.requireParts(polled, (failure) => this.#noteFailure(model, failure, true))
     if (chosen.length === 0) {
       const reason = `at least one version must be available under the version policy of model '${model.label}'`
       this.#noteFailure(model, reason)
+      this.#log.error(`failed to load model '${model.label}': ${reason}`)
       throw new ServerError('INVALID_ARG', `load failed for model '${model.label}': ${reason}\n`)
     }
     const residency = this.#residency.settingsOf(polled)
@@ -429,8 +431,9 @@ export class ModelLifecycle {
     }
   }
 
-  #noteFailure(model: ServedModel, reason: string): void {
+  #noteFailure(model: ServedModel, reason: string, isUnread = false): void {
     model.failure = reason
+    model.isUnread = isUnread
     this.#revision++
   }
 }

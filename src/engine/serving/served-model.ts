@@ -59,6 +59,8 @@ export class ServedModel implements VersionChoice {
   readonly #retiring = new Set<ServedVersion>()
   /** Why the last load failed before any version was tried; '' when it did not. The model may serve all the same. */
   failure = ''
+  /** Whether it failed in the repository: its configuration cannot be read, or what it calls is not there. To Triton it is no model then. */
+  isUnread = false
   /** The memory of its versions; 0 while the model is not in memory. */
   memoryBytes = 0
   /** The same by GPU. */

@@ -185,7 +185,7 @@ test('a sample of which no request can be made is refused before anything runs',
 
 test('a sample that fails names itself and every reason', async () => {
   const { outcome } = await warmedUp([{ batchSize: 2, x: { zeroData: true } }], { failure: 'boom' })
-  assert.equal(outcome, "INTERNAL failed to run warmup sample 's': boom; boom; ")
+  assert.equal(outcome, "INVALID_ARG failed to run warmup sample 's': boom; boom; ")
 })
 
 test('inputs that the model does not have are left out, as Triton passes over them', async () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { waitTurn } from '../../base/run-in-slices.ts'
 import { realPathInside } from '../../base/safe-path.ts'
-import { ServerError, type ErrorCode } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import type { Instance } from '../../model/backend.ts'
 import { Batch } from '../../model/batch.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
@@ -76,21 +76,22 @@ async function warmUpInstance(
       const failures = await runSample(instance, sample, source)
       // An instance that answers at once would keep the event loop from everybody else until all runs are done.
       await nextTurn()
-      const [first] = failures
-      if (first !== undefined)
-        throw sampleFailed(
-          sample.name,
-          first.code,
-          failures.map((error) => error.message),
-        )
+      if (failures.length > 0) {
+        const reasons = failures.map((error) => error.message)
+        throw sampleFailed(sample.name, reasons)
+      }
     }
   }
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => waitTurn(resolve))
 
-const sampleFailed = (name: string, code: ErrorCode, reasons: readonly string[]): ServerError =>
-  new ServerError(code, `failed to run warmup sample '${name}': ${reasons.map((reason) => `${reason}; `).join('')}`)
+/** As in Triton the code of what the model said is gone: the load fails because its configuration asks for the sample. */
+const sampleFailed = (name: string, reasons: readonly string[]): ServerError =>
+  new ServerError(
+    'INVALID_ARG',
+    `failed to run warmup sample '${name}': ${reasons.map((reason) => `${reason}; `).join('')}`,
+  )
 
 async function readSample(setting: ModelWarmup, source: WarmUpSource): Promise<Sample> {
   const inputs: Tensor[] = []
@@ -100,7 +101,7 @@ async function readSample(setting: ModelWarmup, source: WarmUpSource): Promise<S
   const { name, maxBatchSize } = source.config
   if (source.signature.isBatching && rows > maxBatchSize) {
     const reason = `batch size ${rows} for '${name}', max allowed is ${maxBatchSize}`
-    throw sampleFailed(setting.name, 'INVALID_ARG', [reason])
+    throw sampleFailed(setting.name, [reason])
   }
   const sample = { name: setting.name, inputs, rows, runs: Math.max(1, setting.count) }
   // A sample that is wrong is refused before any Instance runs.

@@ -2,13 +2,12 @@
 
 import type { LogControl } from '../../base/log-control.ts'
 import type { Log } from '../../base/log.ts'
-import { messageOf, ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import { worded } from '../../model/worded-error.ts'
 import type { Engine } from '../../engine/engine.ts'
-import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
 import type { SharedMemoryRegistry } from '../../engine/shared-memory/shared-memory-registry.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
-import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
+import { readOverride, uploadedFile, type LoadParameters } from '../../protocol/repository-request.ts'
 import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import type { UnaryMethod } from '../../ports/grpc/grpc-method.ts'
 import { logSettingsMethod } from './log-settings-method.ts'
@@ -112,7 +111,7 @@ function repositoryMethods({ engine, log }: MethodDependencies): MethodRow[] {
         const name = text(request, 'modelName')
         const parameters = readLoadParameters(request)
         engine.requireExplicitControl()
-        await engine.load(name, toOverride(name, parameters, speaker), grpcChangeOrigin(call, caller))
+        await engine.load(name, readOverride(name, parameters, speaker), grpcChangeOrigin(call, caller))
         return empty
       },
     ],
@@ -145,36 +144,22 @@ function refuseNamedRepository(request: MessageValue): void {
   throw worded('unsupported', { text: "'repository_name' specification is not supported" })
 }
 
-type LoadParameters = { readonly config: string | null; readonly files: ReadonlyMap<string, Uint8Array> }
-
-const filePrefix = 'file:'
-
 function readLoadParameters(request: MessageValue): LoadParameters {
   let config: string | null = null
   const files = new Map<string, Uint8Array>()
   for (const [name, parameter] of parametersOf(request)) {
     const wrongType = (expected: string): ServerError =>
       invalid(`invalid value type for load parameter '${name}', expected ${expected}.`)
+    const file = uploadedFile(name)
     if (name === 'config') {
       if (parameter['stringParam'] === null) throw wrongType('string_param')
       config = text(parameter, 'stringParam')
-    } else if (name.startsWith(filePrefix)) {
+    } else if (file !== null) {
       if (parameter['bytesParam'] === null) throw wrongType('bytes_param')
-      files.set(name.slice(filePrefix.length), parameter['bytesParam'] as Uint8Array)
+      files.set(file, parameter['bytesParam'] as Uint8Array)
     } else throw invalid(`unrecognized load parameter '${name}'.`)
   }
   return { config, files }
-}
-
-function toOverride(name: string, { config, files }: LoadParameters, log: Log): LoadOverride | null {
-  if (config === null && files.size === 0) return null
-  try {
-    if (config === null) throw invalid("load parameter 'config' must be specified for model file override")
-    return { config: parseModelConfigJson(config), files }
-  } catch (reason) {
-    log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
-    throw worded('pollFailed', { model: name, reason: messageOf(reason) })
-  }
 }
 
 function sharedMemoryMethods(registry: SharedMemoryRegistry): MethodRow[] {

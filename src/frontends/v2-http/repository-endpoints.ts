@@ -1,15 +1,14 @@
 import { requireRightForAll, visibleModels } from '../../access/require-right.ts'
-import { messageOf, ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import type { Log } from '../../base/log.ts'
 import type { Engine } from '../../engine/engine.ts'
-import type { LoadOverride } from '../../engine/lifecycle/load-override.ts'
 import { worded } from '../../model/worded-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
-import { parseModelConfigJson } from '../../protocol/model-config-json.ts'
 import {
   encodeIndex,
   readIndexRequest,
   readLoadRequest,
+  readOverride,
   readUnloadRequest,
   type LoadParameters,
 } from '../../protocol/repository-request.ts'
@@ -52,7 +51,11 @@ export class RepositoryEndpoints {
     answer(this.#engine, request, async () => {
       this.#engine.requireExplicitControl()
       const origin = httpChangeOrigin(request, caller)
-      const rollout = await this.#engine.load(name, this.#overrideOf(name, await this.#readLoad(request.body)), origin)
+      const rollout = await this.#engine.load(
+        name,
+        readOverride(name, await this.#readLoad(request.body), this.#log),
+        origin,
+      )
       return done(rollout === '' ? [] : ['galatea-rollout', rollout])
     })
 
@@ -81,19 +84,6 @@ export class RepositoryEndpoints {
         else resolve(parameters)
       })
     })
-  }
-
-  #overrideOf(name: string, { config, files }: LoadParameters): LoadOverride | null {
-    if (config === null && files.size === 0) return null
-    try {
-      if (config === null) {
-        throw new ServerError('INVALID_ARG', "load parameter 'config' must be specified for model file override")
-      }
-      return { config: parseModelConfigJson(config), files }
-    } catch (reason) {
-      this.#log.error(`Poll failed for model directory '${name}': ${messageOf(reason)}`)
-      throw worded('pollFailed', { model: name, reason: messageOf(reason) })
-    }
   }
 }
 
