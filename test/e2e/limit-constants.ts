@@ -3,6 +3,10 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
+  'classes of an answer whose class is looked for, for feedback and drift': ['rollouts/prediction.ts mostClasses'],
+  'inputs and answers of finished requests that wait for an earlier one (`preserve_ordering`)': [
+    'scheduling/response-order.ts mostDoneBytes',
+  ],
   'rules of `--actions`, alerts in one call, and characters of a label': [
     'alerts/alert-plan.ts mostRules',
     'alerts/alert-desk.ts mostAlerts',

@@ -6,6 +6,14 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'classes of an answer whose class is looked for, for feedback and drift': elsewhere(
+    'src/rollouts/prediction.test.ts',
+    'of more classes than are compared',
+  ),
+  'inputs and answers of finished requests that wait for an earlier one (`preserve_ordering`)': elsewhere(
+    'src/scheduling/response-order.test.ts',
+    'hold too many bytes keep further requests out',
+  ),
   'windows of a rollout in which each metric is judged, beside the whole rollout': elsewhere(
     'src/rollouts/judge/judge-rollout.test.ts',
     'keeps a bounded number of later starts',
