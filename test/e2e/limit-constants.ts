@@ -3,6 +3,7 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
+  'batch sizes that the statistics of a version tell apart': ['telemetry/statistics.ts mostBatchSizes'],
   'classes of an answer whose class is looked for, for feedback and drift': ['rollouts/prediction.ts mostClasses'],
   'inputs and answers of finished requests that wait for an earlier one (`preserve_ordering`)': [
     'scheduling/response-order.ts mostDoneBytes',
