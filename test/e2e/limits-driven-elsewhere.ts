@@ -6,6 +6,8 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'numbered files of traces (`log_frequency`); characters that wait for one; files and bytes that the disk has not taken':
+    elsewhere('src/telemetry/tracer.test.ts', 'at most 10,000 numbered files'),
   'batch sizes that the statistics of a version tell apart': elsewhere(
     'src/telemetry/statistics.test.ts',
     'all others count as the next power of two',
