@@ -197,13 +197,13 @@ test('responses of a decoupled model are told apart by their index', () => {
 test('an endless stream does not fill the memory with indices', () => {
   const statistics = new Statistics({ hasResponseStatistics: true })
   const request = requestWith()
-  for (let i = 0; i < 10_050; i++) {
+  for (let i = 0; i < 1_050; i++) {
     request.responseCount = i
     statistics.recordResponse(request, InferenceResponse.of([], { isFinal: false }), 290)
   }
   const { responseStats } = snapshotOf(statistics)
-  assert.equal(responseStats.size, 10_000)
-  assert.equal(responseStats.get('9999')?.success.count, 51)
+  assert.equal(responseStats.size, 1000)
+  assert.equal(responseStats.get('999')?.success.count, 51)
 })
 
 test('whatever went wrong with a step, it was not the doing of the ensemble', () => {

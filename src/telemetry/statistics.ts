@@ -27,8 +27,8 @@ type StatisticsOptions = {
   readonly hasHistograms?: boolean
 }
 
-/** An endless stream must not fill the memory: later responses are counted under the last index. */
-const maxResponseIndex = 9999
+/** An endless stream must not fill the memory, nor the answer that tells of it: later responses are counted under the last index. */
+const maxResponseIndex = 999
 
 /** Batch sizes that are told apart: where a model takes millions of rows, clients choose the sizes. */
 const mostBatchSizes = 1024
