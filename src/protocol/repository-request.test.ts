@@ -27,8 +27,7 @@ test('files of a load request are base64 with white space anywhere, and text tha
 })
 
 test('the time to read a file of a load request grows with its length and not with the square of it', () => {
-  const body = JSON.stringify({ parameters: { 'file:1/x': `${' '.repeat(250_000)}!` } })
-  const startMs = performance.now()
+  const body = JSON.stringify({ parameters: { 'file:1/x': `${' '.repeat(4_000_000)}!` } })
+  // The square of it is hours.
   assert.equal(readLoadRequest(Buffer.from(body)).files.get('1/x')?.length, 0)
-  assert.ok(performance.now() - startMs < 1000)
 })

@@ -22,16 +22,13 @@ test('a large tensor is cut after its first values', () => {
   assert.equal(tensorText(tensorOfStrings('x', [1], ['y'.repeat(300)])), `"${'y'.repeat(256)}..."`)
 })
 
-test('the time and memory of a text do not follow the size of its tensor', () => {
-  const strings = new Tensor('x', 'BYTES', [4_000_000], new Uint8Array(16_000_000))
-  // A view that is not aligned for its type must be copied before it is read.
-  const numbers = new Tensor('x', 'FP32', [15_000_000], new Uint8Array(60_000_001).subarray(1))
-  const heapBefore = process.memoryUsage().heapUsed
-  const startMs = performance.now()
-  assert.ok(tensorText(strings).endsWith(',...'))
-  assert.ok(tensorText(numbers).endsWith(',...'))
-  assert.ok(performance.now() - startMs < 50, 'no more than the first elements are looked at')
-  assert.ok(process.memoryUsage().heapUsed - heapBefore < 16e6, 'no more than the first elements are kept')
+test('no more than the first values of a tensor are looked at', () => {
+  // The last text is cut short. To look at all of them makes an object of each, and there can be millions.
+  const strings = new Tensor('x', 'BYTES', [2000], new Uint8Array(4 * 2000 - 1))
+  assert.equal(tensorText(strings).split(',').length, 1025)
+  // A view that is not aligned for its type is copied before it is read.
+  const numbers = new Tensor('x', 'FP32', [2000], new Uint8Array(8001).subarray(1))
+  assert.equal(tensorText(numbers), `${'0,'.repeat(1024)}...`)
 })
 
 test('what cannot be written as values is left empty', () => {
