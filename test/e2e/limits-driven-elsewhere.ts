@@ -6,6 +6,10 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'loads and unloads of one model that wait': elsewhere(
+    'src/engine/lifecycle/change-queue.test.ts',
+    'at most 32 of them wait',
+  ),
   'lines of a label file': elsewhere('src/repository/labels.test.ts', 'more lines than classes are ranked'),
   'numbered files of traces (`log_frequency`); characters that wait for one; files and bytes that the disk has not taken':
     elsewhere('src/telemetry/tracer.test.ts', 'at most 10,000 numbered files'),
