@@ -3,6 +3,10 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
+  'bytes of the parameters of an answer, and of the error, of a model in a process': [
+    'backends/worker-process/response-record.ts mostParameterBytes',
+    'backends/worker-process/response-record.ts mostErrorBytes',
+  ],
   'loads and unloads of one model that wait': ['engine/lifecycle/change-queue.ts mostWaitingChanges'],
   'lines of a label file': ['repository/labels.ts mostLabelLines'],
   'numbered files of traces (`log_frequency`); characters that wait for one; files and bytes that the disk has not taken':

@@ -6,6 +6,10 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'bytes of the parameters of an answer, and of the error, of a model in a process': elsewhere(
+    'src/backends/worker-process/response-record.test.ts',
+    'more than 4 MiB are an error',
+  ),
   'loads and unloads of one model that wait': elsewhere(
     'src/engine/lifecycle/change-queue.test.ts',
     'at most 32 of them wait',
