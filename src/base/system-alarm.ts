@@ -17,6 +17,8 @@ const closeOnExec = 0o2000000
 const nonBlocking = 0o4000
 const unixDomain = 1
 const streamType = 1
+/** Thirty years: the seconds fit the lower half of their 64 bits. Who set the alarm looks at the clock when it rings. */
+const thirtyYearsNs = 1e18
 
 /** Null where there is no timerfd or where it cannot be called. */
 export function openSystemAlarm(ring: () => void): Alarm | null {
@@ -61,10 +63,11 @@ function openTimer(ring: () => void): Alarm | null {
   ) => number
   return {
     set: (delayNs) => {
-      const seconds = Math.floor(delayNs / 1e9)
+      const shortNs = Math.min(delayNs, thirtyYearsNs)
+      const seconds = Math.floor(shortNs / 1e9)
       words[4] = seconds
       // Zero would switch the alarm off.
-      words[6] = Math.max(1, delayNs - seconds * 1e9)
+      words[6] = Math.max(1, shortNs - seconds * 1e9)
       setTime(fd, 0, address, 0)
     },
     keepAlive: (isWanted) => void (isWanted ? socket.ref() : socket.unref()),

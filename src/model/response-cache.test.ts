@@ -70,6 +70,22 @@ test('the cache never holds more than its bytes, and what was used longest ago g
   )
 })
 
+test('the parameters of an answer count, which a model may have from its client', () => {
+  const cache = new LocalResponseCache(1e6)
+  cache.insert('a', InferenceResponse.of([], { parameters: new Map([['text', 'x'.repeat(300_000)]]) }))
+  assert.ok(cache.byteSize > 600_000)
+})
+
+test('the answers of an unloaded model leave a few at a time, and no others do', async () => {
+  const cache = new LocalResponseCache(1e9)
+  for (let i = 0; i < 50_000; i++) cache.insert(`${i % 2 === 0 ? 'old' : 'new'} ${i}`, answerOf(1))
+  cache.dropPrefix('old ')
+  assert.ok(cache.entryCount > 40_000)
+  for (let i = 1; i < 20_000; i += 2) assert.notEqual(cache.lookup(`new ${i}`), null)
+  await until(() => cache.entryCount === 25_000, 'the old answers to leave')
+  assert.equal(cache.byteSize, 25_000 * (512 + 256 + 1))
+})
+
 function schedulerUnderTest() {
   const cache = new LocalResponseCache(1e6)
   const waiting: InferenceRequest[] = []

@@ -39,6 +39,11 @@ test('an empty batch has no classes', () => {
   assert.deepEqual([result.shape, result.bytes.length], [[0, 2], 0])
 })
 
+test('rows without classes are not looked at, however many there are', () => {
+  // To count so many rows would take minutes.
+  assert.deepEqual(classify(tensorOf('FP32', [2 ** 31, 0], new Float32Array(0)), 5, [], true).shape, [2 ** 31, 0])
+})
+
 test('an empty label is no label', () => {
   assert.deepEqual(texts(classify(tensorOf('UINT8', [1], Uint8Array.of(3)), 1, [''], false)), ['3:0'])
 })

@@ -46,6 +46,9 @@ export function* classifyInSteps(
   if (bytes.length !== rows * classes * width) {
     throw new ServerError('INTERNAL', `output tensor shape does not match size of output for '${name}'`)
   }
+  const listShape = hasRows ? [rows, best] : [best]
+  // A tensor without elements may have any number of rows.
+  if (best === 0) return new Tensor(name, 'BYTES', listShape, new Uint8Array(0))
   const isFloat = dataType === 'FP32' || dataType === 'FP64'
   const texts = new TextElements()
   for (let row = 0; row < rows; row++) {
@@ -60,7 +63,7 @@ export function* classifyInSteps(
       texts.add(label === undefined || label === '' ? `${score}:${index}` : `${score}:${index}:${label}`)
     }
   }
-  return new Tensor(name, 'BYTES', hasRows ? [rows, best] : [best], texts.finish())
+  return new Tensor(name, 'BYTES', listShape, texts.finish())
 }
 
 /** The elements of a BYTES tensor, written one by one: writing a million at the end would take long. */

@@ -76,3 +76,19 @@ test('batches, responses and memory are part of the answer, and names are escape
   })
   assert.deepEqual(model['memory_usage'], [{ type: 'CPU', id: 0, byte_size: 12 }])
 })
+
+test('models with many responses are written a few at a time', () => {
+  const stats = {
+    computeInfer: none,
+    computeOutput: none,
+    success: none,
+    fail: none,
+    emptyResponse: none,
+    cancel: none,
+  }
+  const responseStats = new Map(Array.from({ length: 1000 }, (_, index) => [String(index), stats]))
+  const steps = encodeStatistics(Array.from({ length: 8 }, () => ({ ...idle, responseStats })))
+  let count = 0
+  while (steps.next().done !== true) count++
+  assert.equal(count, 8)
+})

@@ -10,14 +10,20 @@ import type {
 /** Others may be served between the steps: a server may have thousands of models. */
 export function* encodeStatistics(models: readonly ModelStatistics[]): Generator<void, Buffer> {
   const texts: string[] = []
+  let parts = 0
   for (const model of models) {
     texts.push(modelText(model))
-    if (texts.length % modelsPerStep === 0) yield
+    parts += 1 + (model.responseStats.size + model.batchStats.length) / partsOfModel
+    if (parts < modelsPerStep) continue
+    parts = 0
+    yield
   }
   return Buffer.from(`{"model_stats":[${texts.join(',')}]}`)
 }
 
 const modelsPerStep = 64
+/** So many responses or batch sizes cost as much as all else of a model. */
+const partsOfModel = 4
 
 function modelText(model: ModelStatistics): string {
   const { success, fail, queue, cacheHit, cacheMiss } = model.inferenceStats

@@ -24,6 +24,18 @@ test('each output with a label file gets its labels', async (context) => {
   assert.deepEqual([...labels], [['A', ['cat', 'dog']]])
 })
 
+test('a label file with more lines than classes are ranked is refused, and a shared one is read once', async (context) => {
+  const { root, remove } = await temporaryRepository({ 'm/labels.txt': '\n'.repeat(1_000_001), 'm/few.txt': 'cat' })
+  context.after(remove)
+  await assert.rejects(readLabels(config('output { name: "A" label_filename: "labels.txt" }'), join(root, 'm')), {
+    code: 'INVALID_ARG',
+    message: "label file 'labels.txt' has more than 1000000 lines, the maximum",
+  })
+  const shared = config('output { name: "A" label_filename: "few.txt" } output { name: "B" label_filename: "few.txt" }')
+  const labels = await readLabels(shared, join(root, 'm'))
+  assert.equal(labels.get('A'), labels.get('B'))
+})
+
 test('a missing label file is told with its path, one outside the model is refused', async (context) => {
   const { root, remove } = await temporaryRepository({ 'm/': '', 'secret.txt': 'x' })
   context.after(remove)

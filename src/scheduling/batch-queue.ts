@@ -103,11 +103,10 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     joined.line = this.#noLine
     joined.size = bound === Infinity ? this.#size : 0
     joined.bound = bound === Infinity ? this.#settings.defaultMaxQueueSize : bound
-    for (const level of this.#levels) {
-      if (level.number !== number) continue
-      joined.line = level.onTime
-      if (bound !== Infinity) joined.size = level.size
-    }
+    const level = this.#levels[this.#placeOf(number)]
+    if (level?.number !== number) return joined
+    joined.line = level.onTime
+    if (bound !== Infinity) joined.size = level.size
     return joined
   }
 
@@ -156,7 +155,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
   #forget({ level, rows }: WaitingRequest): void {
     this.#size--
     this.#rows -= rows
-    if (level.size === 0) this.#levels.splice(this.#levels.indexOf(level), 1)
+    if (level.size === 0) this.#levels.splice(this.#placeOf(level.number), 1)
   }
 
   first(): WaitingRequest | null {
@@ -170,7 +169,7 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
     const isDelayed = waiting.list === level.delayed
     const next = isDelayed ? waiting.next : (level.onTime.after(waiting) ?? level.delayed.first)
     if (next !== null) return next
-    const lower = this.#levels[this.#levels.indexOf(level) + 1]
+    const lower = this.#levels[this.#placeOf(level.number) + 1]
     return lower === undefined ? null : (lower.onTime.first() ?? lower.delayed.first)
   }
 
@@ -214,16 +213,24 @@ export class BatchQueue implements WaitingLine<WaitingRequest> {
   }
 
   #level(number: bigint): Level {
-    const levels = this.#levels
-    let at = 0
-    for (; at < levels.length; at++) {
-      const level = levels[at] as Level
-      if (level.number === number) return level
-      if (level.number > number) break
-    }
+    const at = this.#placeOf(number)
+    const known = this.#levels[at]
+    if (known?.number === number) return known
     const level = new Level(number, this.#policyOf(number), this.arrivals)
-    levels.splice(at, 0, level)
+    this.#levels.splice(at, 0, level)
     return level
+  }
+
+  /** Where the level is, or would be: clients choose among as many levels as the configuration has. */
+  #placeOf(number: bigint): number {
+    const levels = this.#levels
+    let [low, high] = [0, levels.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((levels[middle] as Level).number < number) low = middle + 1
+      else high = middle
+    }
+    return low
   }
 }
 

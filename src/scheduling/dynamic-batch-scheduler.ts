@@ -170,7 +170,7 @@ export class DynamicBatchScheduler implements Scheduler {
       this.#dispatch()
       joined = this.#queue.joinedBy(request)
     }
-    if (this.#order !== null && this.#order.doneCount >= this.#maxDoneCount) return queueFullError(request)
+    if (this.#order?.isFull(this.#maxDoneCount) === true) return queueFullError(request)
     return this.#guard.refusalOf(request, joined.line, joined.size, joined.bound, this.#drop)
   }
 

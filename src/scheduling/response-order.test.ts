@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
+import { Tensor } from '../tensor/tensor.ts'
 import { ResponseOrder } from './response-order.ts'
 
 function orderUnderTest(ids: string) {
@@ -72,4 +73,27 @@ test('requests that are done and wait for their turn are counted; cancelled ones
   assert.equal(order.doneCount, 2)
   answer('a')
   assert.equal(order.doneCount, 0)
+})
+
+test('a cancelled request that waits for its turn is forgotten at once, with its inputs', () => {
+  const { order, answer, cancel, requests, seen } = orderUnderTest('abc')
+  cancel('b')
+  requests.get('b')?.failCancelled()
+  assert.equal(order.size, 2)
+  cancel('a')
+  requests.get('a')?.failCancelled()
+  assert.equal(order.size, 1)
+  answer('c')
+  assert.deepEqual(seen, ['b CANCELLED', 'a CANCELLED', 'c.'])
+  assert.equal(order.size, 0)
+})
+
+test('finished requests that hold too many bytes keep further requests out until their turn comes', () => {
+  const { order, answer, requests } = orderUnderTest('ab')
+  const bytes = new Uint8Array(256 * 1024 * 1024)
+  requests.get('b')?.inputs.push(new Tensor('X', 'UINT8', [bytes.length], bytes))
+  answer('b')
+  assert.equal(order.isFull(100), true)
+  answer('a')
+  assert.equal(order.isFull(100), false)
 })

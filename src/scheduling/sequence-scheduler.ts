@@ -215,8 +215,8 @@ export class SequenceScheduler implements Scheduler, Sequences {
         `inference request for sequence ${correlationId} to model '${modelName}' must specify the START flag on the first request of the sequence`,
       )
     }
-    if (this.#pendingCount < maxQueueSize) return null
-    return queueFullError(request)
+    const isFull = this.#pendingCount >= maxQueueSize || this.#order?.isFull(maxQueueSize) === true
+    return isFull ? queueFullError(request) : null
   }
 
   /** As in Triton the model gets a running number as the correlation id. Numbers that clients use are skipped. */

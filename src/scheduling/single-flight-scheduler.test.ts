@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { until } from '../../test/until.ts'
 import { ServerError } from '../base/server-error.ts'
 import { InferenceRequest, type InferenceRequestFields } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
@@ -140,4 +141,16 @@ test('one that waits can be cancelled and can expire without harm to the others'
   assert.equal(scheduler.pendingCount, 0)
   running[0]?.respond(answer(1))
   assert.deepEqual(outcomes.at(-1), 'a 1')
+})
+
+test('thousands who wait for one answer get it a few at a time, those who gave up meanwhile too', async () => {
+  const { scheduler, running, outcomes, send } = schedulerUnderTest()
+  const sent = Array.from({ length: 1000 }, (_, i) => send(String(i), 1))
+  let releaseCount = 0
+  running[0]?.respond(answer(7, () => releaseCount++))
+  assert.equal(scheduler.pendingCount, 0)
+  assert.ok(outcomes.length < 100, String(outcomes.length))
+  sent.at(-1)?.cancel()
+  await until(() => outcomes.length === 1000, 'all answers')
+  assert.equal(outcomes.filter((outcome) => outcome.endsWith(' 7')).length, 1000)
 })

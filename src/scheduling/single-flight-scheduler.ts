@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { waitTurn } from '../base/run-in-slices.ts'
 import type { ErrorCode } from '../base/server-error.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
@@ -13,6 +14,8 @@ type Flight = { readonly followers: Set<RequestWait> }
 
 /** Errors of one request that do not come from its inputs: the requests that wait for its answer do not get them. */
 const ownEnds: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CANCELLED', 'UNAVAILABLE'])
+
+const answersPerTurn = 64
 
 /**
  * While a request executes, requests with equal content wait for its answer. When the request that executes is
@@ -98,13 +101,21 @@ export class SingleFlightScheduler extends FrontScheduler {
       holders--
       if (holders === 0) owner.release()
     }
-    for (const { request } of followers) {
+    const answer = ({ request }: RequestWait): void => {
       request.isCacheHit = true
       if (error !== null) request.fail(error)
       else request.respond(InferenceResponse.of(outputs, { parameters, release }))
     }
+    this.#answerSome(followers, 0, answer)
     if (error !== null) return owner
     return InferenceResponse.of(outputs, { parameters, release })
+  }
+
+  /** Each answer is written for a client of its own, and there may be thousands: others have their turn in between. */
+  #answerSome(followers: readonly RequestWait[], from: number, answer: (wait: RequestWait) => void): void {
+    const end = Math.min(followers.length, from + answersPerTurn)
+    for (let i = from; i < end; i++) answer(followers[i] as RequestWait)
+    if (end < followers.length) waitTurn(() => this.#answerSome(followers, end, answer))
   }
 
   /** The first request that waits runs now, and the others wait for its answer. */

@@ -1,7 +1,7 @@
 import { BucketCounts } from './bucket-counts.ts'
 import { BucketExemplars } from './bucket-exemplars.ts'
 import { latencyBounds } from './latency-histogram.ts'
-import { failureReasons, type FailureReason, type Statistics } from './statistics.ts'
+import { countedSize, failureReasons, type FailureReason, type Statistics } from './statistics.ts'
 
 const durationKinds = [
   'request',
@@ -61,9 +61,7 @@ export class ModelTotals {
     }
     if (statistics.summaries !== null) this.#addSummaries(statistics.summaries)
     this.#addFirstResponses(statistics.firstResponses)
-    for (const [size, count] of statistics.executionsBySize()) {
-      this.executionsBySize.set(size, (this.executionsBySize.get(size) ?? 0) + count)
-    }
+    for (const [size, count] of statistics.executionsBySize()) this.#addExecutions(size, count)
   }
 
   addTotals(other: ModelTotals): void {
@@ -81,9 +79,12 @@ export class ModelTotals {
     }
     this.#addSummaries(other.summaries)
     this.#addFirstResponses(other.firstResponses)
-    for (const [size, count] of other.executionsBySize) {
-      this.executionsBySize.set(size, (this.executionsBySize.get(size) ?? 0) + count)
-    }
+    for (const [size, count] of other.executionsBySize) this.#addExecutions(size, count)
+  }
+
+  #addExecutions(size: number, count: number): void {
+    const counted = countedSize(this.executionsBySize, size)
+    this.executionsBySize.set(counted, (this.executionsBySize.get(counted) ?? 0) + count)
   }
 
   #addSummaries(added: Readonly<Record<DurationKind, { readonly count: number; readonly sumUs: number }>>): void {

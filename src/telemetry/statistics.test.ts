@@ -4,6 +4,7 @@ import { ServerError } from '../base/server-error.ts'
 import { Batch } from '../model/batch.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
+import { ModelTotals } from './model-totals.ts'
 import { Statistics } from './statistics.ts'
 
 const stamps = {
@@ -196,13 +197,13 @@ test('responses of a decoupled model are told apart by their index', () => {
 test('an endless stream does not fill the memory with indices', () => {
   const statistics = new Statistics({ hasResponseStatistics: true })
   const request = requestWith()
-  for (let i = 0; i < 10_050; i++) {
+  for (let i = 0; i < 1_050; i++) {
     request.responseCount = i
     statistics.recordResponse(request, InferenceResponse.of([], { isFinal: false }), 290)
   }
   const { responseStats } = snapshotOf(statistics)
-  assert.equal(responseStats.size, 10_000)
-  assert.equal(responseStats.get('9999')?.success.count, 51)
+  assert.equal(responseStats.size, 1000)
+  assert.equal(responseStats.get('999')?.success.count, 51)
 })
 
 test('whatever went wrong with a step, it was not the doing of the ensemble', () => {
@@ -211,4 +212,18 @@ test('whatever went wrong with a step, it was not the doing of the ensemble', ()
   statistics.recordResponse(requestWith(noTimes), failure('UNAVAILABLE'), 0)
   statistics.recordResponse(requestWith(), failure('CANCELLED'), 0)
   assert.deepEqual(statistics.failures, { REJECTED: 0, CANCELED: 1, BACKEND: 0, OTHER: 2 })
+})
+
+test('of 1024 batch sizes each is told apart, and all others count as the next power of two', () => {
+  const statistics = plain()
+  for (let size = 2; size <= 100_000; size++) statistics.recordExecution(batchOf([requestWith()], size), 0)
+  const { batchStats, executionCount } = snapshotOf(statistics)
+  assert.equal(executionCount, 99_999)
+  assert.ok(batchStats.length <= 1024 + 17, String(batchStats.length))
+  const executions = new Map(batchStats.map((stats) => [stats.batchSize, stats.computeInfer.count]))
+  assert.equal(executions.get(1025), 1)
+  assert.equal(executions.get(131_072), 100_000 - 65_536)
+  const totals = new ModelTotals()
+  for (let reload = 0; reload < 3; reload++) totals.add(statistics)
+  assert.equal(totals.executionsBySize.size, batchStats.length)
 })

@@ -27,8 +27,17 @@ type StatisticsOptions = {
   readonly hasHistograms?: boolean
 }
 
-/** An endless stream must not fill the memory: later responses are counted under the last index. */
-const maxResponseIndex = 9999
+/** An endless stream must not fill the memory, nor the answer that tells of it: later responses are counted under the last index. */
+const maxResponseIndex = 999
+
+/** Batch sizes that are told apart: where a model takes millions of rows, clients choose the sizes. */
+const mostBatchSizes = 1024
+
+/** The size under which an execution counts: its own, or once there are many others the next power of two, as in histograms. */
+export function countedSize(counted: ReadonlyMap<number, unknown>, batchSize: number): number {
+  if (counted.size < mostBatchSizes || counted.has(batchSize)) return batchSize
+  return 2 ** Math.ceil(Math.log2(Math.max(1, batchSize)))
+}
 
 export class Statistics {
   readonly success = new DurationTotal()
@@ -97,10 +106,11 @@ export class Statistics {
       if (request.computeStartNs === 0) continue
       this.#executionCount++
       this.#noteInference(nowNs)
-      let totals = this.#batches.get(batch.batchSize)
+      const size = countedSize(this.#batches, batch.batchSize)
+      let totals = this.#batches.get(size)
       if (totals === undefined) {
         totals = new ComputeTotals()
-        this.#batches.set(batch.batchSize, totals)
+        this.#batches.set(size, totals)
       }
       totals.add(request, nowNs)
       return

@@ -22,6 +22,15 @@ test('a large tensor is cut after its first values', () => {
   assert.equal(tensorText(tensorOfStrings('x', [1], ['y'.repeat(300)])), `"${'y'.repeat(256)}..."`)
 })
 
+test('no more than the first values of a tensor are looked at', () => {
+  // The last text is cut short. To look at all of them makes an object of each, and there can be millions.
+  const strings = new Tensor('x', 'BYTES', [2000], new Uint8Array(4 * 2000 - 1))
+  assert.equal(tensorText(strings).split(',').length, 1025)
+  // A view that is not aligned for its type is copied before it is read.
+  const numbers = new Tensor('x', 'FP32', [2000], new Uint8Array(8001).subarray(1))
+  assert.equal(tensorText(numbers), `${'0,'.repeat(1024)}...`)
+})
+
 test('what cannot be written as values is left empty', () => {
   assert.equal(tensorText(new Tensor('x', 'FP16', [1], new Uint8Array(2))), '')
   assert.equal(tensorText(new Tensor('x', 'BYTES', [1], new Uint8Array([255, 0, 0, 0]))), '')

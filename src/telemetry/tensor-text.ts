@@ -1,4 +1,5 @@
-import { bytesElementsOf, numbersOf } from '../tensor/typed-values.ts'
+import { elementBytes, elementsOf } from '../tensor/data-type.ts'
+import { bytesElementsOf } from '../tensor/typed-values.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 
 /** A trace is to be read by people: the first values tell what the tensor is, and a large one must not stall the server. */
@@ -15,23 +16,23 @@ export function tensorText(tensor: Tensor): string {
 function stringTexts(tensor: Tensor): string[] {
   let elements: Uint8Array[]
   try {
-    elements = bytesElementsOf(tensor)
+    elements = bytesElementsOf(tensor, maxElements + 1)
   } catch {
     return []
   }
-  return elements.slice(0, maxElements + 1).map((element) => {
+  return elements.map((element) => {
     const text = Buffer.from(element.buffer, element.byteOffset, Math.min(element.length, maxElementBytes)).toString()
     return element.length > maxElementBytes ? `"${text}..."` : `"${text}"`
   })
 }
 
-function numberTexts(tensor: Tensor): string[] {
+function numberTexts({ dataType, bytes }: Tensor): string[] {
   // Bits of half floats would be misread as integers; Triton leaves them out too.
-  if (tensor.dataType === 'FP16' || tensor.dataType === 'BF16') return []
-  const isFloat = tensor.dataType === 'FP32' || tensor.dataType === 'FP64'
+  if (dataType === 'BYTES' || dataType === 'FP16' || dataType === 'BF16') return []
+  const isFloat = dataType === 'FP32' || dataType === 'FP64'
   const texts: string[] = []
-  const values = numbersOf(tensor)
-  for (let i = 0; i < values.length && i <= maxElements; i++) {
+  const values = elementsOf(dataType, bytes.subarray(0, (maxElements + 1) * elementBytes[dataType]))
+  for (let i = 0; i < values.length; i++) {
     const value = values[i] as number | bigint
     // Six digits, as a C++ stream prints.
     texts.push(isFloat ? String(Number((value as number).toPrecision(6))) : String(value))

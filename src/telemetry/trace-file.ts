@@ -4,6 +4,15 @@ import { createWriteStream, type WriteStream } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import type { Log } from '../base/log.ts'
 import { messageOf } from '../base/server-error.ts'
+import { Turnstile } from '../base/turnstile.ts'
+
+/** Clients say how many requests a numbered file has, and one file for each request would fill any disk's table of files. */
+const mostTraceFiles = 10_000
+/** Bytes and files that the disk has not taken yet. What comes on top is left out. */
+const mostUnwrittenBytes = 64 * 1024 * 1024
+const mostUnwrittenFiles = 1024
+/** Each takes a descriptor. */
+const filesAtOnce = 8
 
 export class TraceFile {
   readonly path: string
@@ -11,9 +20,11 @@ export class TraceFile {
   #stream: WriteStream | null = null
   #hasRecords = false
   #hasFailed = false
+  #hasLeftOut = false
   #isClosed = false
   #index = 0
   readonly #writes = new Set<Promise<void>>()
+  readonly #turnstile = new Turnstile(filesAtOnce)
 
   constructor(log: Log, path: string) {
     this.#log = log.from('trace-file.ts')
@@ -27,6 +38,10 @@ export class TraceFile {
       this.#stream = createWriteStream(this.path)
       this.#stream.on('error', (reason) => this.#onError(this.path, reason))
     }
+    if (this.#stream.writableLength > mostUnwrittenBytes) {
+      this.#leaveOut('the disk does not take traces as fast as they come')
+      return
+    }
     this.#stream.write(`${this.#hasRecords ? ',' : '['}${records.join(',')}`)
     this.#hasRecords = true
   }
@@ -34,8 +49,18 @@ export class TraceFile {
   /** Into `<path>.0`, `<path>.1`… */
   appendNumbered(records: readonly string[]): void {
     if (records.length === 0 || this.#isClosed) return
+    if (this.#index >= mostTraceFiles) {
+      this.#leaveOut(`there are ${mostTraceFiles} files of traces, the maximum: use a larger log_frequency`)
+      return
+    }
+    if (this.#writes.size >= mostUnwrittenFiles) {
+      this.#leaveOut('the disk does not take files of traces as fast as they come')
+      return
+    }
     const path = `${this.path}.${this.#index++}`
-    const write = writeFile(path, `[${records.join(',')}]`)
+    const text = `[${records.join(',')}]`
+    const write = this.#turnstile
+      .pass(() => writeFile(path, text))
       .catch((reason: unknown) => this.#onError(path, reason))
       .finally(() => this.#writes.delete(write))
     this.#writes.add(write)
@@ -54,6 +79,11 @@ export class TraceFile {
       }
     })
     await Promise.all([isEnded, ...this.#writes])
+  }
+
+  #leaveOut(why: string): void {
+    if (!this.#hasLeftOut) this.#log.warning(`traces are left out: ${why}`, { file: this.path })
+    this.#hasLeftOut = true
   }
 
   /** A failure of tracing must not hurt serving: the log tells of it once. */

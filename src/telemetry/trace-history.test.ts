@@ -36,3 +36,13 @@ test('the newest 200 are kept, and found by model and by time', () => {
   assert.equal(history.list('even', 0).length, 100)
   assert.equal(history.list('', 5.1).length, 0)
 })
+
+test('a stream of any length is kept as its moments, and shows its end', () => {
+  const history = new TraceHistory(() => 0)
+  const [begin = '', ...stamps] = requestOf(1, 'stream')
+  const answers = Array.from({ length: 10_000 }, (_, i) => stamp(1, 'INFER_RESPONSE_COMPLETE', 5500 + i))
+  for (let i = 0; i < 200; i++) history.addRecords([begin, ...answers, ...stamps])
+  const traces = history.list('', 0)
+  assert.equal(traces.length, 200)
+  assert.equal(traces[0]?.duration_ms, 5)
+})

@@ -27,7 +27,7 @@ type Kept =
   | { readonly endedMs: number; readonly spans: Span[] }
 
 const mostTraces = 200
-/** A stream has a record for each answer. */
+/** An ensemble has records of each step, and a stream a span for each answer of a step. */
 const mostRecords = 500
 
 export class TraceHistory {
@@ -39,9 +39,22 @@ export class TraceHistory {
     this.#wallMs = wallMs
   }
 
-  /** The records of one request as Triton writes them. Those with tensors are not kept. */
+  /**
+   * The records of one request as Triton writes them. Those with tensors are not kept, and of a moment that comes again with every
+   * answer of a stream the first alone: no more is shown, and every look at the list reads all that is kept.
+   */
   addRecords(records: readonly string[]): void {
-    const times = records.filter((record) => !record.includes('"activity":"TENSOR_')).slice(0, mostRecords)
+    const seen = new Set<string>()
+    const times: string[] = []
+    for (const record of records) {
+      if (record.includes('"activity":"TENSOR_')) continue
+      const end = record.indexOf(',"ns":')
+      const moment = end < 0 ? record : record.slice(0, end)
+      if (seen.has(moment)) continue
+      seen.add(moment)
+      times.push(record)
+      if (times.length === mostRecords) break
+    }
     if (times.length > 0) this.#push({ endedMs: this.#wallMs(), records: times })
   }
 

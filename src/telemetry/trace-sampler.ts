@@ -1,6 +1,9 @@
 import type { TraceSettings } from '../model/trace-control.ts'
 import type { TraceFile } from './trace-file.ts'
 
+/** Characters of records that wait for their file. With this many it is written, whatever `log_frequency` says: clients set that. */
+const mostGatheredChars = 4 * 1024 * 1024
+
 /** Picks one of every `rate` requests under one set of settings, and takes their traces to the file. */
 export class TraceSampler {
   readonly #file: TraceFile
@@ -8,6 +11,7 @@ export class TraceSampler {
   #seen = 0
   #gathered: string[] = []
   #gatheredCount = 0
+  #gatheredChars = 0
 
   constructor(file: TraceFile, settings: TraceSettings) {
     this.#file = file
@@ -40,8 +44,11 @@ export class TraceSampler {
       this.#file.append(records)
       return
     }
-    this.#gathered.push(...records)
-    if (++this.#gatheredCount >= logFrequency) this.flush()
+    for (const record of records) {
+      this.#gathered.push(record)
+      this.#gatheredChars += record.length
+    }
+    if (++this.#gatheredCount >= logFrequency || this.#gatheredChars >= mostGatheredChars) this.flush()
   }
 
   /** Records for a numbered file that is not full yet. */
@@ -49,5 +56,6 @@ export class TraceSampler {
     this.#file.appendNumbered(this.#gathered)
     this.#gathered = []
     this.#gatheredCount = 0
+    this.#gatheredChars = 0
   }
 }

@@ -5,6 +5,7 @@ import path from 'node:path'
 import test, { type TestContext } from 'node:test'
 import { silentLog } from '../base/log.ts'
 import { MemoryLog } from '../../test/fakes/memory-log.ts'
+import { until } from '../../test/until.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import { tensorOfNumbers, tensorOfStrings } from '../tensor/typed-values.ts'
@@ -163,4 +164,43 @@ test('a file that cannot be written is told of once and hurts nobody', async (t)
     log.entries.map(({ level, message }) => [level, message]),
     [['error', 'trace cannot be written']],
   )
+})
+
+test('records that wait for a numbered file are written when they are many, whatever the frequency says', async (t) => {
+  const directory = await folder(t)
+  const file = path.join(directory, 'trace.json')
+  const tracer = new Tracer(silentLog, { ...on, file, logFrequency: 2 ** 31 - 1 })
+  for (let i = 0; i < 10_000; i++) serve(tracer, requestOf('m', 'x'.repeat(1000)))
+  await tracer.close()
+  const names = await readdir(directory)
+  assert.ok(names.length >= 3 && names.length <= 10, names.join())
+  for (const name of names) JSON.parse(await readFile(path.join(directory, name), 'utf8'))
+})
+
+test('there are at most 10,000 numbered files, and the log says once that traces are left out', async (t) => {
+  const directory = await folder(t)
+  const log = new MemoryLog()
+  const tracer = new Tracer(log, { ...on, file: path.join(directory, 'trace.json'), logFrequency: 1 })
+  for (let count = 1000; count <= 10_000; count += 1000) {
+    for (let i = 0; i < 1000; i++) serve(tracer)
+    await until(async () => (await readdir(directory)).length === count, `${count} files`)
+  }
+  assert.deepEqual(log.entries, [])
+  for (let i = 0; i < 10; i++) serve(tracer)
+  await tracer.close()
+  assert.equal((await readdir(directory)).length, 10_000)
+  assert.deepEqual(
+    log.entries.map(({ message }) => message),
+    ['traces are left out: there are 10000 files of traces, the maximum: use a larger log_frequency'],
+  )
+})
+
+test('files of traces that the disk has not taken are bounded', async (t) => {
+  const directory = await folder(t)
+  const log = new MemoryLog()
+  const tracer = new Tracer(log, { ...on, file: path.join(directory, 'trace.json'), logFrequency: 1 })
+  for (let i = 0; i < 2000; i++) serve(tracer)
+  await tracer.close()
+  assert.equal((await readdir(directory)).length, 1024)
+  assert.equal(log.entries.length, 1)
 })

@@ -18,12 +18,16 @@ export function encodeBytesElements(elements: readonly (string | Uint8Array)[]):
   return bytes
 }
 
-/** The elements, as views. Throws what `cutShort` makes for the index of an element that reaches past the end. */
-export function splitBytesElements(bytes: Uint8Array, cutShort: (index: number) => Error): Uint8Array[] {
+/** The first `most` elements, as views. Throws what `cutShort` makes for the index of an element that reaches past the end. */
+export function splitBytesElements(
+  bytes: Uint8Array,
+  cutShort: (index: number) => Error,
+  most = Infinity,
+): Uint8Array[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const elements: Uint8Array[] = []
   let at = 0
-  while (at < bytes.length) {
+  while (at < bytes.length && elements.length < most) {
     const start = at + prefixBytes
     const end = start > bytes.length ? Infinity : start + view.getUint32(at, true)
     if (end > bytes.length) throw cutShort(elements.length)

@@ -25,11 +25,12 @@ export function numbersOf(tensor: Tensor): TypedValues {
   return elementsOf(dataType, bytes)
 }
 
-/** The elements of a BYTES tensor, as views. The framing has been checked, or is checked here. */
-export const bytesElementsOf = (tensor: Tensor): Uint8Array[] =>
+/** The first `most` elements of a BYTES tensor, as views. Their framing has been checked, or is checked here. */
+export const bytesElementsOf = (tensor: Tensor, most = Infinity): Uint8Array[] =>
   splitBytesElements(
     tensor.bytes,
     (index) => new ServerError('INVALID_ARG', `tensor '${tensor.name}': BYTES element ${index} is cut short`),
+    most,
   )
 
 const decoder = new TextDecoder()

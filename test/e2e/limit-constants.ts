@@ -3,6 +3,24 @@
 
 /** `file name` of constants, by the limit in the first cell of their row. */
 export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
+  'bytes of the parameters of an answer, and of the error, of a model in a process': [
+    'backends/worker-process/response-record.ts mostParameterBytes',
+    'backends/worker-process/response-record.ts mostErrorBytes',
+  ],
+  'loads and unloads of one model that wait': ['engine/lifecycle/change-queue.ts mostWaitingChanges'],
+  'lines of a label file': ['repository/labels.ts mostLabelLines'],
+  'numbered files of traces (`log_frequency`); characters that wait for one; files and bytes that the disk has not taken':
+    [
+      'telemetry/trace-file.ts mostTraceFiles',
+      'telemetry/trace-sampler.ts mostGatheredChars',
+      'telemetry/trace-file.ts mostUnwrittenBytes',
+      'telemetry/trace-file.ts mostUnwrittenFiles',
+    ],
+  'batch sizes that the statistics of a version tell apart': ['telemetry/statistics.ts mostBatchSizes'],
+  'classes of an answer whose class is looked for, for feedback and drift': ['rollouts/prediction.ts mostClasses'],
+  'inputs and answers of finished requests that wait for an earlier one (`preserve_ordering`)': [
+    'scheduling/response-order.ts mostDoneBytes',
+  ],
   'rules of `--actions`, alerts in one call, and characters of a label': [
     'alerts/alert-plan.ts mostRules',
     'alerts/alert-desk.ts mostAlerts',

@@ -368,7 +368,7 @@ export const limitDrivers: Readonly<Record<string, Driver | DrivenElsewhere>> = 
   ),
 
   // Memory held for clients
-  'memory held for all clients: request bodies at their inflated size, halves of messages, requests that wait, answers that are not read':
+  'memory held for all clients: request bodies at their inflated size, halves of messages, requests that wait, answers that are compressed or not read':
     driveMemory,
   'unread answers of one gRPC call': driveBacklog,
   'unread answers of one HTTP connection': driveUnread,

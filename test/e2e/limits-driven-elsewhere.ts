@@ -6,6 +6,29 @@ export type DrivenElsewhere = { readonly file: string; readonly says: string }
 const elsewhere = (file: string, says: string): DrivenElsewhere => ({ file, says })
 
 export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = {
+  'bytes of the parameters of an answer, and of the error, of a model in a process': elsewhere(
+    'src/backends/worker-process/response-record.test.ts',
+    'more than 4 MiB are an error',
+  ),
+  'loads and unloads of one model that wait': elsewhere(
+    'src/engine/lifecycle/change-queue.test.ts',
+    'at most 32 of them wait',
+  ),
+  'lines of a label file': elsewhere('src/repository/labels.test.ts', 'more lines than classes are ranked'),
+  'numbered files of traces (`log_frequency`); characters that wait for one; files and bytes that the disk has not taken':
+    elsewhere('src/telemetry/tracer.test.ts', 'at most 10,000 numbered files'),
+  'batch sizes that the statistics of a version tell apart': elsewhere(
+    'src/telemetry/statistics.test.ts',
+    'all others count as the next power of two',
+  ),
+  'classes of an answer whose class is looked for, for feedback and drift': elsewhere(
+    'src/rollouts/prediction.test.ts',
+    'of more classes than are compared',
+  ),
+  'inputs and answers of finished requests that wait for an earlier one (`preserve_ordering`)': elsewhere(
+    'src/scheduling/response-order.test.ts',
+    'hold too many bytes keep further requests out',
+  ),
   'windows of a rollout in which each metric is judged, beside the whole rollout': elsewhere(
     'src/rollouts/judge/judge-rollout.test.ts',
     'keeps a bounded number of later starts',

@@ -20,3 +20,15 @@ test('parameters keep their values and types through their text', () => {
     }),
   )
 })
+
+test('a text of any length beside a NaN is read', () => {
+  for (const text of ['x'.repeat(20_000_000), '\n'.repeat(5_000_000), '\\"'.repeat(2_000_000)]) {
+    const parameters = new Map<string, ParameterValue>([
+      ['text', `${text}NaN`],
+      ['number', NaN],
+    ])
+    const read = parseParameters(parametersJson(parameters))
+    assert.ok(read.get('text') === parameters.get('text'))
+    assert.deepEqual(read.get('number'), NaN)
+  }
+})

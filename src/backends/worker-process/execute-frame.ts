@@ -201,10 +201,32 @@ export function parseParameters(text: string): Parameters {
 /** Nobody writes a number like that. */
 const nanSource = '-0e999'
 
-/** JSON has no NaN and no infinities, and Python writes them all the same. `1e999` is read as an infinity. */
-const finiteJson = (text: string): string =>
-  /NaN|Infinity/.test(text)
-    ? text.replaceAll(/"(?:[^"\\]|\\.)*"|NaN|Infinity/g, (token) =>
-        token === 'NaN' ? nanSource : token === 'Infinity' ? '1e999' : token,
-      )
-    : text
+/**
+ * JSON has no NaN and no infinities, and Python writes them all the same. `1e999` is read as an infinity. Texts are passed over by hand:
+ * a pattern for them runs out of its stack at some megabytes, and a model may answer with what its client sent.
+ */
+function finiteJson(text: string): string {
+  if (!/NaN|Infinity/.test(text)) return text
+  let finite = ''
+  let from = 0
+  const words = /"|NaN|Infinity/g
+  for (let found = words.exec(text); found !== null; found = words.exec(text)) {
+    const [word] = found
+    if (word === '"') words.lastIndex = endOfJsonText(text, found.index)
+    else {
+      finite += text.slice(from, found.index) + (word === 'NaN' ? nanSource : '1e999')
+      from = words.lastIndex
+    }
+  }
+  return finite + text.slice(from)
+}
+
+/** The place behind the quote that ends the text that begins at `start`. */
+function endOfJsonText(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
+    let before = at
+    while (text[before - 1] === '\\') before--
+    if ((at - before) % 2 === 0) return at + 1
+  }
+  return text.length
+}

@@ -111,8 +111,8 @@ export function textFrame(kind: number, id: number, text: string): Buffer {
   return frame
 }
 
-export function readText(frame: Buffer): string {
-  const bytes = readUint64(frame, headerBytes)
+export function readText(frame: Buffer, mostBytes = Infinity): string {
+  const bytes = Math.min(readUint64(frame, headerBytes), mostBytes)
   return frame.toString('utf8', headerBytes + 8, headerBytes + 8 + bytes)
 }
 

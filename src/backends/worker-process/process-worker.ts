@@ -32,7 +32,7 @@ import {
 } from './frames.ts'
 import { averageAfter, parkingDepth, parkUntilNs, shouldPark } from './parking.ts'
 import { ResponseFlow } from './response-flow.ts'
-import { readResponse, type ResponseRecord } from './response-record.ts'
+import { mostErrorBytes, readResponse, type ResponseRecord } from './response-record.ts'
 import { ServiceCalls } from './service-calls.ts'
 import { TensorRecordReader } from './tensor-records.ts'
 import type { WorkerLink } from './worker-launch.ts'
@@ -368,7 +368,7 @@ export class ProcessWorker implements Worker {
         this.#onResponses(frame, headerBytes, 1)
         return
       case fromWorker.executeFailed:
-        this.#onExecuteFailed(this.#requireHead(readUint64(frame, 8)), readText(frame))
+        this.#onExecuteFailed(this.#requireHead(readUint64(frame, 8)), readText(frame, mostErrorBytes))
         return
       case fromWorker.pong:
         this.#pulse.answered()

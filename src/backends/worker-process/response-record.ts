@@ -18,6 +18,10 @@ import {
 import { isInline, recordBytes, TensorRecordWriter, type TensorRecordReader } from './tensor-records.ts'
 import type { TensorRegions } from './tensor-regions.ts'
 
+/** They are read on the main thread, and a model may repeat in both what its client sent. The rest of an error is cut off. */
+export const mostErrorBytes = 64 * 1024
+const mostParameterBytes = 4 * 1024 * 1024
+
 export type ResponseRecord = { readonly handle: number; readonly response: InferenceResponse; readonly end: number }
 
 /** `free` gets the blocks of the output region once the response is released. `placesOf`: where the request wants outputs on a GPU. */
@@ -42,19 +46,31 @@ export function readResponse(
     offset = reader.end
   }
   const blocks = reader.blocks as number[] | null
-  const text = textBytes === 0 ? '' : frame.toString('utf8', offset, offset + textBytes)
   const end = offset + align8(textBytes)
+  const textOf = (mostBytes: number): string => frame.toString('utf8', offset, offset + Math.min(textBytes, mostBytes))
   if ((flags & responseFlags.error) !== 0) {
+    const text = textOf(mostErrorBytes)
     const code: ErrorCode = errorCodes[frame[start + 11] as number] ?? 'INTERNAL'
     return { handle, response: InferenceResponse.errorAnswer(ServerError.withoutStack(code, text), isFinal), end }
   }
   if ((flags & responseFlags.flagOnly) !== 0) return { handle, response: InferenceResponse.finalFlag(), end }
-  const parameters = (flags & responseFlags.parameters) === 0 ? null : parseParameters(text)
+  const hasParameters = (flags & responseFlags.parameters) !== 0
+  if (hasParameters && textBytes > mostParameterBytes) {
+    if (blocks !== null) free(blocks)
+    return { handle, response: InferenceResponse.failure(parametersTooLarge(textBytes), isFinal), end }
+  }
+  const parameters = hasParameters ? parseParameters(textOf(textBytes)) : null
   const release = blocks === null ? null : () => free(blocks)
   return { handle, response: InferenceResponse.of(outputs, { parameters, isFinal, release }), end }
 }
 
 const noPlaces = (): null => null
+
+const parametersTooLarge = (bytes: number): ServerError =>
+  ServerError.withoutStack(
+    'INTERNAL',
+    `the parameters of the answer have ${bytes} bytes, the maximum is ${mostParameterBytes}: use an output`,
+  )
 
 /** An answer to a call that the model made. Its outputs are copied, so the response may be released afterwards. */
 export function encodeBlsResponse(

@@ -1,6 +1,7 @@
 // Answers kept in memory for requests that come again. It never holds more than its bytes: the answer that was used
 // longest ago goes first, and one that is larger than the whole cache is not kept.
 
+import { waitTurn } from '../../base/run-in-slices.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { CacheTimings, type CachedAnswer, type CachedModel, type ResponseCache } from '../../model/response-cache.ts'
@@ -10,6 +11,9 @@ type KeptAnswer = CachedAnswer & { readonly byteSize: number }
 /** What an entry takes beside its tensors' bytes, guessed high: the map's slot, the key, and the objects. */
 const entryBytes = 512
 const tensorBytes = 256
+const parameterBytes = 64
+/** Answers that are looked at in one turn of the event loop, when those of an unloaded model are dropped. */
+const answersPerTurn = 10_000
 
 export class LocalResponseCache implements ResponseCache {
   readonly timings = new CacheTimings()
@@ -66,6 +70,9 @@ export class LocalResponseCache implements ResponseCache {
     if (this.#answers.has(key)) return
     let byteSize = entryBytes
     for (const output of response.outputs) byteSize += tensorBytes + output.bytes.byteLength
+    for (const [name, value] of response.parameters ?? []) {
+      byteSize += parameterBytes + 2 * (name.length + (typeof value === 'string' ? value.length : 0))
+    }
     if (byteSize > this.maxBytes) return
     for (const [oldest, answer] of this.#answers) {
       if (this.#byteSize + byteSize <= this.maxBytes) break
@@ -83,12 +90,26 @@ export class LocalResponseCache implements ResponseCache {
   }
 
   close(): Promise<void> {
-    this.dropPrefix('')
+    this.#answers.clear()
+    this.#byteSize = 0
     return Promise.resolve()
   }
 
+  /**
+   * Nobody finds these answers any more, so they may leave a few at a time: a cache can hold millions. Nor do they move: they are
+   * among the answers that are there now, and those that are used meanwhile go to the end of the map.
+   */
   dropPrefix(prefix: string): void {
-    for (const [key, answer] of this.#answers) if (key.startsWith(prefix)) this.#drop(key, answer)
+    const answers = this.#answers.entries()
+    const dropSome = (left: number): void => {
+      for (let count = Math.min(left, answersPerTurn); count > 0; count--) {
+        const { done, value } = answers.next()
+        if (done === true) return
+        if (value[0].startsWith(prefix)) this.#drop(value[0], value[1])
+      }
+      if (left > answersPerTurn) waitTurn(() => dropSome(left - answersPerTurn))
+    }
+    dropSome(this.#answers.size)
   }
 
   #drop(key: string, answer: KeptAnswer): void {

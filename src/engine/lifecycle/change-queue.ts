@@ -1,8 +1,14 @@
-import type { ModelKey } from '../../model/model-key.ts'
+import { ServerError } from '../../base/server-error.ts'
+import { modelLabel, type ModelKey } from '../../model/model-key.ts'
+
+/** Changes of one model that wait. Each may load it anew, also for a client that has gone, and the next one waits for all of them. */
+const mostWaitingChanges = 32
 
 /** Changes of one model follow each other; those of different models do not wait for each other. */
 export class ChangeQueue {
   readonly #last = new Map<ModelKey, Promise<unknown>>()
+  /** How many changes of each of these models are under way or wait. */
+  readonly #counts = new Map<ModelKey, number>()
   /** Models that a request has woken: each is read before its change begins. */
   readonly #waking = new Set<Promise<void>>()
   /** What goes on beside the changes: old versions that drain. */
@@ -13,7 +19,11 @@ export class ChangeQueue {
     return this.#last.has(key)
   }
 
+  /** Rejects with UNAVAILABLE where too many changes of the model wait. */
   async run<T>(key: ModelKey, act: () => Promise<T>): Promise<T> {
+    const count = this.#counts.get(key) ?? 0
+    if (count > mostWaitingChanges) throw tooManyChanges(key)
+    this.#counts.set(key, count + 1)
     const before = this.#last.get(key) ?? Promise.resolve()
     const change = before.then(act, act)
     const settled = change.catch(() => undefined)
@@ -22,6 +32,9 @@ export class ChangeQueue {
       return await change
     } finally {
       if (this.#last.get(key) === settled) this.#last.delete(key)
+      const left = (this.#counts.get(key) ?? 1) - 1
+      if (left === 0) this.#counts.delete(key)
+      else this.#counts.set(key, left)
     }
   }
 
@@ -53,3 +66,10 @@ export class ChangeQueue {
     while (this.#background.size > 0) await Promise.all(this.#background)
   }
 }
+
+const tooManyChanges = (key: ModelKey): ServerError =>
+  ServerError.withoutStack(
+    'UNAVAILABLE',
+    `${mostWaitingChanges} loads and unloads of model '${modelLabel(key)}' wait already, the maximum: try again later`,
+    1,
+  )

@@ -52,7 +52,10 @@ export class RequestRegions {
     try {
       for (const [index, reference] of inputs) regions.#inputs.set(index, holdPiece(registry, reference))
       for (const { name, sharedMemory } of outputs) {
-        if (sharedMemory !== null) regions.#outputs.set(name, holdPiece(registry, sharedMemory))
+        // Of two places for one output the first counts. The region of the other would stay held for good.
+        if (sharedMemory !== null && !regions.#outputs.has(name)) {
+          regions.#outputs.set(name, holdPiece(registry, sharedMemory))
+        }
       }
       if (reader !== null) regions.#requireRoom(reader)
     } catch (reason) {

@@ -427,3 +427,20 @@ test('an object that another user keeps to himself is refused, also by a server 
   fs.chmodSync(file, 0o660)
   assert.equal(register(registry), 'nothing was thrown')
 })
+
+test('a request that names one output twice lets go of its regions as any other does', () => {
+  create('once', new Uint8Array(8))
+  create('twice', new Uint8Array(8))
+  registry.registerSystem('once', '/once', 0n, 8n)
+  registry.registerSystem('twice', '/twice', 0n, 8n)
+  const places = [reference('once', 0, 8), reference('once', 4, 4), reference('twice', 0, 8)]
+  const outputs: OutputPlace[] = places.map((sharedMemory) => ({ name: 'Y', sharedMemory }))
+  const regions = RequestRegions.of(registry, new Map(), outputs)
+  registry.unregisterSystem('')
+  assert.deepEqual(
+    registry.systemStatus('').map(({ name }) => name),
+    ['once'],
+  )
+  regions?.release()
+  assert.deepEqual(registry.systemStatus(''), [])
+})

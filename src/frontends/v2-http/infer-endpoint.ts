@@ -8,7 +8,13 @@ import { turnedAway } from '../../exchange/turned-away.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
-import { BodyInflater, deflateBody, requestEncoding, responseEncoding } from '../../ports/http/content-encoding.ts'
+import {
+  BodyInflater,
+  deflateBody,
+  deflateParts,
+  requestEncoding,
+  responseEncoding,
+} from '../../ports/http/content-encoding.ts'
 import { errorResponse, httpStatusOf, messageResponse } from '../../ports/http/error-response.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
@@ -189,18 +195,58 @@ function send(http: PortRequest, response: InferenceResponse, encoded: OpenedInf
   }
 }
 
+/** Larger answers are compressed in place, a piece at a time. */
+const joinBytes = 1024 * 1024
+
 function sendDeflated(
   http: PortRequest,
   response: InferenceResponse,
-  { head, parts, isBinary }: EncodedInferResponse,
+  encoded: EncodedInferResponse,
   encoding: 'gzip' | 'deflate',
 ): void {
+  const { head, parts, isBinary } = encoded
+  let bytes = head.length
+  for (const part of parts) bytes += part.length
+  if (bytes > joinBytes) {
+    sendLargeDeflated(http, response, encoded, encoding, bytes)
+    return
+  }
   // zlib needs one piece, which is a copy, so the model's memory is released at once.
   const plain = Buffer.concat([head, ...parts])
   response.release()
-  const headers = isBinary ? ['Inference-Header-Content-Length', String(head.length)] : []
+  const headers = lengthHeaders(encoded)
   deflateBody(plain, encoding, (deflated) => {
     if (deflated !== null) headers.push('Content-Encoding', encoding)
     http.respond(new HttpResponse(200, isBinary ? binaryType : jsonType, [deflated ?? plain], { headers }))
   })
 }
+
+/** What it becomes is at most about as large as it is. Where there is no room for that, the answer goes out as it is. */
+function sendLargeDeflated(
+  http: PortRequest,
+  response: InferenceResponse,
+  encoded: EncodedInferResponse,
+  encoding: 'gzip' | 'deflate',
+  bytes: number,
+): void {
+  const type = encoded.isBinary ? binaryType : jsonType
+  const headers = lengthHeaders(encoded)
+  const plain = [encoded.head, ...encoded.parts]
+  const release = (): void => response.release()
+  if (!http.memory.reserve(bytes)) {
+    http.respond(new HttpResponse(200, type, plain, { headers, release }))
+    return
+  }
+  const job = deflateParts(plain, encoding, (deflated) => {
+    if (deflated === null) {
+      http.respond(new HttpResponse(200, type, plain, { headers, release }))
+      return
+    }
+    release()
+    http.respond(new HttpResponse(200, type, deflated, { headers: [...headers, 'Content-Encoding', encoding] }))
+  })
+  http.onDisconnect = () => job.stop()
+}
+
+const lengthHeaders = ({ head, isBinary }: EncodedInferResponse): string[] =>
+  isBinary ? ['Inference-Header-Content-Length', String(head.length)] : []

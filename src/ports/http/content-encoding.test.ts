@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib'
 
 import { ClientMemory, ConnectionMemory } from '../../transport/client-memory.ts'
 import { RequestMemory } from '../../transport/request-memory.ts'
-import { BodyInflater, deflateBody, requestEncoding, responseEncoding } from './content-encoding.ts'
+import { BodyInflater, deflateBody, deflateParts, requestEncoding, responseEncoding } from './content-encoding.ts'
 
 const newMemory = (server = new ClientMemory()): RequestMemory => new RequestMemory(new ConnectionMemory(server))
 
@@ -108,4 +109,19 @@ test('answers are compressed as gzip or in a zlib container', async () => {
     assert.ok(gunzipSync((await compressed('gzip')) as Buffer).equals(plain))
     assert.ok(inflateSync((await compressed('deflate')) as Buffer).equals(plain))
   }
+})
+
+test('a large answer is compressed in parts, which are not put together, and can be given up', async () => {
+  const parts = [Buffer.from('head'), randomBytes(3_000_000), new Uint8Array(0), Buffer.alloc(2_000_001, 'abc')]
+  const compressed = (encoding: 'gzip' | 'deflate'): Promise<Buffer[] | null> =>
+    new Promise((resolve) => {
+      deflateParts(parts, encoding, resolve)
+    })
+  const gzipped = (await compressed('gzip')) as Buffer[]
+  assert.ok(gzipped.length > 1)
+  assert.ok(gzipped.every((piece) => piece.length <= 64 * 1024))
+  assert.ok(gunzipSync(Buffer.concat(gzipped)).equals(Buffer.concat(parts)))
+  assert.ok(inflateSync(Buffer.concat((await compressed('deflate')) as Buffer[])).equals(Buffer.concat(parts)))
+  const given = await new Promise((resolve) => deflateParts(parts, 'gzip', resolve).stop())
+  assert.equal(given, null)
 })

@@ -1,7 +1,8 @@
 // Compression of infer requests and responses. Small bodies are done on the main thread, because the way to the thread
 // pool costs more. Larger bodies go to the thread pool, a few at a time, so that the event loop never waits for zlib.
 
-import { createUnzip, deflate, deflateSync, gzip, gzipSync, unzipSync } from 'node:zlib'
+import { Readable } from 'node:stream'
+import { createDeflate, createGzip, createUnzip, deflate, deflateSync, gzip, gzipSync, unzipSync } from 'node:zlib'
 
 import { ServerError } from '../../base/server-error.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
@@ -128,4 +129,37 @@ export function deflateBody(body: Buffer, encoding: 'gzip' | 'deflate', done: (d
     return
   }
   done(encoding === 'gzip' ? gzipSync(body) : deflateSync(body))
+}
+
+/** What zlib is given at a time, and gives back. */
+const deflateSliceBytes = 1024 * 1024
+const deflatedPieceBytes = 64 * 1024
+
+/** A compression that is under way. After `stop` it ends soon, as one that failed. */
+type Deflating = { stop(): void }
+
+/**
+ * The same for a large answer in several parts, which nobody may change before `done`: it is neither put together before nor after,
+ * because that would hold others up and take its size in memory once more.
+ */
+export function deflateParts(
+  parts: readonly Uint8Array[],
+  encoding: 'gzip' | 'deflate',
+  done: (deflated: Buffer[] | null) => void,
+): Deflating {
+  const options = { chunkSize: deflatedPieceBytes }
+  const stream = encoding === 'gzip' ? createGzip(options) : createDeflate(options)
+  const pieces: Buffer[] = []
+  stream.on('data', (piece: Buffer) => pieces.push(piece))
+  // It closes once, after its end or after an error or `stop`.
+  stream.on('error', () => undefined)
+  stream.on('close', () => done(stream.readableEnded ? pieces : null))
+  Readable.from(slicesOf(parts), { objectMode: false, highWaterMark: 1 }).pipe(stream)
+  return { stop: () => void stream.destroy() }
+}
+
+function* slicesOf(parts: readonly Uint8Array[]): Generator<Uint8Array> {
+  for (const part of parts) {
+    for (let at = 0; at < part.length; at += deflateSliceBytes) yield part.subarray(at, at + deflateSliceBytes)
+  }
 }
