@@ -134,7 +134,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'values of the body of `:classify` and `:regress` (TensorFlow Serving)': [
     'protocol/tfserving/example-json.ts mostValues',
   ],
-  'tasks of a MultiInferenceRequest; bytes of its context, once for each example': [
+  'tasks of a MultiInferenceRequest; bytes of a context of examples, once for each example': [
     'protocol/tfserving/serving-request.ts mostTasks',
     'protocol/tfserving/serving-request.ts mostContextBytes',
   ],
@@ -180,6 +180,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   "versions and workers of a model that TorchServe's API registered": [
     'frontends/torchserve/torchserve-models.ts mostVersions',
     'frontends/torchserve/torchserve-models.ts mostWorkers',
+  ],
+  'characters of what a registration of TorchServe or a load of SageMaker says of a model': [
+    'frontends/sagemaker/sagemaker-models.ts mostNameChars',
+    'frontends/torchserve/torchserve-management.ts mostFieldChars',
   ],
   'TorchServe archives that are unpacked at a time': ['frontends/torchserve/torchserve-models.ts mostUnpacking'],
   'headers that a TorchServe handler sets': ['protocol/torchserve/torch-request.ts mostAnswerHeaders'],
@@ -416,6 +420,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
   'shortens a text that the server writes: logs, traces, audit, statistics, errors': [
     'engine/lifecycle/model-directory.ts mostCompared',
     'engine/lifecycle/model-directory.ts longestCompared',
+    'protocol/error-body.ts mostErrorChars',
     'scheduling/queue-guard.ts longestRetrySecs',
     'telemetry/otlp/trace-context.ts maxStateChars',
     'telemetry/otlp/span-trace.ts maxEvents',

@@ -179,7 +179,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/conformance/tfserving.test.ts',
     'more than 65536 values',
   ),
-  'tasks of a MultiInferenceRequest; bytes of its context, once for each example': elsewhere(
+  'tasks of a MultiInferenceRequest; bytes of a context of examples, once for each example': elsewhere(
     'src/protocol/tfserving/serving-request.test.ts',
     '256 tasks are the most',
   ),

@@ -328,6 +328,7 @@ test('257 workers are refused, and so is a name that the repository has', async 
     [`${register}&model_name=${'x'.repeat(256)}`, 'BadRequestException', /Invalid model name/],
     [`${register}&model_name=j&runtime=java`, 'BadRequestException', /^Invalid RuntimeType value: java$/],
     [`POST /models?url=${'a'.repeat(300)}.mar`, 'ModelNotFoundException', /^Model not found at: a/],
+    [`POST /models?url=${'a'.repeat(4097)}`, 'BadRequestException', /^Parameter url has more than 4096 characters/],
   ]
   for (const [request, type, message] of refused) {
     const [method = '', target = ''] = request.split(' ')
@@ -336,6 +337,14 @@ test('257 workers are refused, and so is a name that the repository has', async 
     assert.match(answer.message, message)
   }
   assert.deepEqual(JSON.parse(await manage('GET', '/models?limit=0')), { nextPageToken: '0', models: [] })
+  const broken = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"url":' }
+  assert.match(await text(ports.management, '/models', broken), /"type": "BadRequestException"/)
+  // A model that does not start leaves nothing behind that makes the server unhealthy.
+  assert.match(
+    await manage('POST', '/models?url=function.mar&model_name=odd&handler=absent'),
+    /Failed to start workers/,
+  )
+  assert.match(await text(ports.inference, '/ping', {}), /"Healthy"/)
   // Every text but `true` is false.
   assert.match(
     await manage('POST', '/models?url=function.mar&model_name=late&synchronous=x'),

@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { WordedError } from '../../model/worded-error.ts'
+import { inOwnWords, WordedError } from '../../model/worded-error.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { char, JsonScanner } from '../../protocol/json-scanner.ts'
@@ -46,16 +46,6 @@ function mayBeEvent(body: Buffer): boolean {
   const first = body.indexOf(quote)
   const isPlain = first < 0 || (body[first + 1] === 0x69 && body[first + 2] === 0x6e)
   return !isPlain && body.length <= mostStructuredBytes && body.includes('"specversion"')
-}
-
-/** Malformed JSON is INVALID_ARG whatever --triton-defaults says: Triton does not have this protocol. */
-function inOwnWords(read: () => Buffer): Buffer {
-  try {
-    return read()
-  } catch (reason) {
-    if (!(reason instanceof WordedError)) throw reason
-    throw reason.inOwnWords({ path: '', signature: null, header: () => null })
-  }
 }
 
 /** The value of `data` in a structured event, or the bytes of `data_base64`. */

@@ -20,6 +20,7 @@ test('changes do not wait for archives that are being unpacked, of which there a
       servedModel: () => undefined,
       models: () => [],
       setStandardVersion: () => undefined,
+      forget: () => undefined,
     } as unknown as Engine,
     clock: new SystemClock(),
     log: silentLog,

@@ -282,6 +282,7 @@ export class TorchserveModels {
     this.#parts.engine.setStandardVersion(name, '')
     await this.#unload(name, origin)
     await this.#parts.folders.unmap(name)
+    this.#parts.engine.forget(name)
     await remove(folder)
   }
 

@@ -5,6 +5,7 @@ import type { Caller } from '../../access/caller.ts'
 import { requireRight, visibleModels } from '../../access/require-right.ts'
 import { percentDecoded } from '../../base/percent-decoded.ts'
 import { metricsResponse } from '../../ports/http/error-response.ts'
+import { inOwnWords } from '../../model/worded-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
@@ -156,7 +157,7 @@ function requestFields(http: PortRequest): Fields {
   const isJson = http.method !== 'GET' && (headerOf(http.headers, 'content-type') ?? '').startsWith(jsonType)
   let document: ReturnType<typeof parseJsonDocument> | null = null
   return (name) => {
-    if (isJson && http.body.length > 0) document ??= parseJsonDocument(http.body)
+    if (isJson && http.body.length > 0) document ??= inOwnWords(() => parseJsonDocument(http.body))
     const value = document === null ? null : (memberOf(document, name) ?? null)
     return value === null ? (query.get(name) ?? '') : String(value as string | number | boolean)
   }
