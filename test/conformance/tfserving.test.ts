@@ -295,6 +295,7 @@ test('status and metadata tell of versions and signatures', async () => {
   const status = { version: '1', state: 'AVAILABLE', status: { error_code: 'OK', error_message: '' } }
   assert.deepEqual(await ask('GET', '/v1/models/fp32'), answered({ model_version_status: [status] }))
   assert.deepEqual(await ask('GET', '/v1/models/fp32/versions/1'), answered({ model_version_status: [status] }))
+  assert.deepEqual(await ask('GET', '/v1/models/fp32?x=/labels/y'), answered({ model_version_status: [status] }))
   assert.deepEqual(await ask('GET', '/v1/models/nobody'), {
     status: 404,
     body: { error: 'Could not find any versions of model nobody' },

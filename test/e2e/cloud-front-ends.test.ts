@@ -195,7 +195,8 @@ describe('Vertex AI', () => {
       'b/config.pbtxt': echo('b'),
     })
     const server = await startServerProcess(
-      ['--allow-http=true', '--vertex-ai-default-model=b', '--vertex-ai-port=0'],
+      // KServe has a page of its own at /metrics of the HTTP port.
+      ['--allow-http=true', '--vertex-ai-default-model=b', '--vertex-ai-port=0', '--kserve-v1-metrics'],
       {
         environment: { ...routes, AIP_MODE: 'PREDICTION', AIP_HTTP_PORT: '9', AIP_STORAGE_URI: root },
       },

@@ -229,7 +229,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'requests of one instance of a router that are under way': ['backends/router/router-instance.ts mostUnderWay'],
   'inferences of one call of the OpenAI API that run at once': ['frontends/openai/openai-call.ts mostAtOnce'],
-  'bytes of a structured CloudEvent (KServe v1)': ['frontends/kserve1/cloud-event.ts mostStructuredBytes'],
+  'bytes of a structured CloudEvent (KServe v1)': [
+    'frontends/kserve1/cloud-event.ts mostStructuredBytes',
+    'frontends/kserve1/cloud-event.ts mostMembers',
+  ],
   'folders of an archive that SageMaker loads': ['frontends/sagemaker/sagemaker-models.ts mostFolders'],
   "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": [
     'repository/mapped-folders.ts mostMappedModels',

@@ -14,6 +14,8 @@ const structuredType = 'application/cloudevents+json'
 const batchType = 'application/cloudevents-batch+json'
 /** A structured event is searched for its data. Larger requests come as binary events. */
 const mostStructuredBytes = 1024 * 1024
+/** Attributes and extensions of an event. Each is a text and a view. */
+const mostMembers = 1024
 /** A request with all of these headers is a binary event, as in KServe's own server. */
 const binaryHeaders = ['ce-specversion', 'ce-source', 'ce-type', 'ce-id']
 /** A plain JSON body with all of these members is taken for an event. */
@@ -72,6 +74,7 @@ function membersOf(body: Buffer): Map<string, Buffer> | null {
     const start = scanner.position
     scanner.skipValue()
     members.set(name, body.subarray(start, scanner.position))
+    if (members.size > mostMembers) throw invalid(`a CloudEvent has at most ${mostMembers} members`)
   }
   scanner.endDocument()
   return members

@@ -91,7 +91,7 @@ function askedModel(
     throw invalid(`Failed to convert version: ${version.slice(0, 40)} to numeric.`)
   }
   const number = version === '' ? '' : String(BigInt(version))
-  const inPath = version === '' ? /\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
+  const inPath = version === '' ? /^[^?]*\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
   const label = inPath === undefined ? null : decoded(inPath, 'model version label')
   return { name: decodedName, version: serving.versionOf({ name: decodedName, version: number, label }) }
 }
