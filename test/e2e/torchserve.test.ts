@@ -239,6 +239,18 @@ test("any model answers, metrics have TorchServe's names, and without the flag n
     body: JSON.stringify({ instances: [{ INPUT0: rows, INPUT1: rows }] }),
   })
   assert.deepEqual((JSON.parse(sum) as { predictions: { OUTPUT0: number[] }[] }).predictions[0]?.OUTPUT0[15], 30)
+  // KServe's paths lead to the same handler.
+  for (const [target, explain] of [
+    ['/v1/models/probe:predict', 'False'],
+    ['/v2/models/probe/infer', 'False'],
+    ['/v1/models/probe:explain', 'True'],
+    ['/v2/models/probe/explain/', 'True'],
+  ] as const) {
+    const headers = { 'Content-Type': 'application/json' }
+    const answer = await text(ports.inference, target, { method: 'POST', body: '{"instances": [1]}', headers })
+    assert.equal((JSON.parse(answer) as { explain: string }).explain, explain, target)
+  }
+  assert.match(await text(ports.inference, '/v1/models/nobody:predict', { method: 'POST' }), /ModelNotFoundException/)
   const listed = JSON.parse(await text(ports.management, '/models')) as { models: { modelName: string }[] }
   for (const name of ['simple', 'probe', 'function', 'function_tgz', 'pieces']) {
     assert.ok(

@@ -89,6 +89,11 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     if (name === '') throw badRequest('Parameter model_name is required.')
     predict(http, caller, name)
   }
+  /** `/v1/models/{model}:predict` and `/v2/models/{model}/infer`: the service envelope of the handler reads KServe's bodies. */
+  const kserve =
+    (explain: 'True' | 'False'): Handle =>
+    (http, caller, [, , , name = '']) =>
+      predict(http, caller, name.replace(/:\w+$/, ''), '', [['explain', explain]])
   const inference = (path: string, handle: Handle): Route => large(route(path, 'inference', handle))
   return [
     route('/ping', 'health', (http) => {
@@ -98,6 +103,8 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     ...descriptionRoutes(inferenceDescription),
     ...words.map((rest) => inference(`/predictions/{model}${rest}`, predictions('False'))),
     ...words.slice(0, 2).map((rest) => inference(`/explanations/{model}${rest}`, predictions('True'))),
+    ...[':predict', '/infer'].map((end, i) => inference(`/v${i + 1}/models/{model}${end}`, kserve('False'))),
+    ...[':explain', '/explain'].map((end, i) => inference(`/v${i + 1}/models/{model}${end}`, kserve('True'))),
     // The older paths of TorchServe: the handler is told neither of a path nor of explanations.
     inference('/invocations', invoke),
     inference('/models/{model}/invoke', (http, caller, [, , name]) => predict(http, caller, name)),
