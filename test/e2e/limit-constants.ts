@@ -262,6 +262,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'telemetry/trace-history.ts mostRecords',
     'frontends/feeds/feed-endpoints.ts longestTraceMs',
   ],
+  'versions that are gone and whose failures are told by metrics': ['telemetry/model-ledger.ts mostGone'],
   'versions with live figures, and with an hour of them': [
     'telemetry/figure-sampler.ts mostVersions',
     'telemetry/live-figures.ts mostHistories',

@@ -237,6 +237,14 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/torchserve.test.ts',
     '257 workers are refused',
   ),
+  'versions that are gone and whose failures are told by metrics': elsewhere(
+    'src/telemetry/model-ledger.test.ts',
+    'of versions that are gone the last thousand are remembered',
+  ),
+  'characters of what a registration of TorchServe or a load of SageMaker says of a model': elsewhere(
+    'test/e2e/torchserve.test.ts',
+    'Parameter url has more than 4096 characters',
+  ),
   'TorchServe archives that are unpacked at a time': elsewhere(
     'src/frontends/torchserve/torchserve-models.test.ts',
     'of which there are four at a time',
