@@ -154,8 +154,6 @@ class UploadExchange extends HttpExchange {
     const shape = (one: Shape): Shape => (version.signature.isBatching ? [rows.length, ...one] : one)
     if (input.dataType === 'BYTES') {
       if (plan.kind === 'text') for (const { bytes } of rows) requireText(bytes)
-      // The tensor has a copy of them.
-      this.reserve(rows.reduce((sum, { bytes }) => sum + bytes.length, 0))
       const elements = await this.#inSlices(bytesElementsInSteps(rows.map(({ bytes }) => [bytes])))
       return new Tensor(input.name, 'BYTES', shape(plan.shape), elements)
     }
