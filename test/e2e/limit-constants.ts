@@ -167,6 +167,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/form-fields.ts mostFormFields',
     'protocol/form-fields.ts mostPartHeadBytes',
     'protocol/form-fields.ts mostUrlencodedBytes',
+    'protocol/upload/upload-request.ts mostFieldBytes',
   ],
   'entries and list of a TorchServe archive': [
     'repository/cloud/unpack-zip.ts mostListBytes',
