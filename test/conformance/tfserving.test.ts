@@ -286,7 +286,10 @@ test('examples are classified and regressed by the features of the same names', 
   ]
   for (const [body, error] of cases) assert.deepEqual(await refused('fp32:classify', body), [400, error])
   const context = { words: 'a'.repeat(20_000) }
-  assert.match((await refused('fp32:regress', { context, examples: Array(1000).fill({ X: 1 }) }))[1], /context takes/)
+  assert.match(
+    (await refused('fp32:regress', { context, examples: Array.from({ length: 1000 }, () => ({ X: 1 })) }))[1],
+    /context takes/,
+  )
   const many = JSON.stringify({ examples: [{ X: Array.from({ length: 70_000 }, () => 1) }] })
   assert.match((await refused('fp32:classify', many))[1], /more than 65536 values/)
 })
