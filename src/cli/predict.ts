@@ -185,8 +185,7 @@ async function upload(settings: Settings, file: string, clock: SystemClock): Pro
     const answer = await fetch(address, { method: 'POST', body, headers, signal })
     const text = await answer.text()
     if (answer.status !== 200) return outcome(errorText(text, answer.status))
-    const { predictions = [] } = JSON.parse(text) as { predictions?: Prediction[] }
-    return outcome('', predictions[0])
+    return outcome('', firstPrediction(JSON.parse(text)))
   } catch (reason) {
     const cause = reason instanceof Error && reason.cause !== undefined ? `: ${messageOf(reason.cause)}` : ''
     return outcome(`${messageOf(reason)}${cause}${startHint(cause, '--url')}`)
@@ -195,10 +194,22 @@ async function upload(settings: Settings, file: string, clock: SystemClock): Pro
 
 function errorText(body: string, status: number): string {
   try {
-    return (JSON.parse(body) as { error: string }).error
+    const { error } = JSON.parse(body) as { error?: unknown }
+    if (typeof error === 'string') return error
   } catch {
-    return `the server answered with status ${status}`
+    // A proxy between here and the server may answer with a page of its own.
   }
+  return `the server answered with status ${status}`
+}
+
+/** Throws for an answer of another form: one file has failed then, and the others go on. */
+function firstPrediction(answer: unknown): Prediction {
+  const { predictions = [] } = (answer ?? {}) as { predictions?: readonly unknown[] }
+  const [first = {}] = Array.isArray(predictions) ? predictions : [null]
+  const { classes = [], values = [] } = (first ?? { classes: null }) as Record<string, unknown>
+  const isForm = [classes, values].every(Array.isArray) && (classes as unknown[]).every((each) => each !== null)
+  if (!isForm) throw new Error('the answer of the server is no prediction')
+  return first as Prediction
 }
 
 const classText = ({ label, index, score }: Class): string =>

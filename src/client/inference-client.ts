@@ -28,6 +28,8 @@ export type ClientOptions = {
   readonly retryUnavailable?: boolean
   /** Pack requests, and ask for packed answers. Default `none`: it costs more than it saves on a fast network. */
   readonly compression?: 'gzip' | 'deflate' | 'none'
+  /** The longest answer to accept, unpacked. Default 2 GiB - 1. */
+  readonly maxMessageBytes?: number
 }
 
 export type ModelOptions = CallOptions & { readonly version?: string | number }

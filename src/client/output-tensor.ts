@@ -89,6 +89,9 @@ export class OutputTensor {
       return { value: Number(value), index: Number(index), label: label.length === 0 ? null : label.join(':') }
     })
     const perRow = this.shape.length > 1 ? (this.shape.at(-1) ?? 0) : scores.length
+    if (scores.length > 0 && !(perRow >= 1)) {
+      throw new InferenceError('PROTOCOL', `output '${this.name}' of ${scores.length} classes has the shape [${this.shape.join()}]`) // prettier-ignore
+    }
     const rows: ClassScore[][] = []
     for (let at = 0; at < scores.length; at += perRow) rows.push(scores.slice(at, at + perRow))
     return rows

@@ -104,6 +104,16 @@ test('inputs may be a record or a list, and an output of one answer is an input 
   assert.deepEqual(byName, listed)
 })
 
+test('classes in a shape that has no rows of them are refused', () => {
+  const bytes = encodeTensorData('X', ['1:2']).bytes
+  for (const shape of [
+    [1, 0],
+    [1, -1],
+  ]) {
+    assert.throws(() => new OutputTensor('X', 'BYTES', shape, bytes).classes(), { code: 'PROTOCOL' })
+  }
+})
+
 test('classes are one list per row, labels with colons kept whole', () => {
   const { bytes } = encodeTensorData('X', ['0.9:1:a:b', '0.1:0', '0.8:0:cat', '0.2:1:dog'])
   assert.deepEqual(new OutputTensor('X', 'BYTES', [2, 2], bytes).classes(), [

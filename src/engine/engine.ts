@@ -494,6 +494,11 @@ export class Engine {
     return this.#lifecycle.unload(name, unloadDependents, origin)
   }
 
+  /** A front end has taken the folder of an unloaded model away: that it failed does not make the server unready for good. */
+  forget(name: string): void {
+    this.#lifecycle.forget(name)
+  }
+
   /** What is in the repositories and how it serves. */
   repositoryIndex(isReadyOnly: boolean): Promise<IndexEntry[]> {
     const tellsFailedPolls = !(this.#options.wordsErrorsLikeTriton ?? false)

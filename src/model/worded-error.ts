@@ -35,6 +35,16 @@ export class WordedError extends ServerError {
 export const worded = <K extends ErrorKind>(kind: K, facts: FactsOf<K>): WordedError =>
   withoutStack(() => new WordedError(kind, facts))
 
+/** What is wrong in the server's own words whatever --triton-defaults says: for protocols that Triton does not have. */
+export function inOwnWords<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (reason) {
+    if (!(reason instanceof WordedError)) throw reason
+    throw reason.inOwnWords({ path: '', signature: null, header: () => null })
+  }
+}
+
 /** The same error as part of a longer one: Triton puts more words in front. */
 export function prefixedError(reason: unknown, prefix: string): ServerError {
   if (reason instanceof WordedError) {

@@ -91,3 +91,13 @@ test('waiting and running requests of an old and a new version add up', () => {
     6,
   )
 })
+
+test('of versions that are gone the last thousand are remembered', () => {
+  const ledger = new ModelLedger()
+  const leave = [0, 1, 2].map((i) => ledger.open({ ...version, name: `first-${i}` }, noTags, worked(0)))
+  for (const gone of [leave[0], leave[2]]) gone?.(0)
+  ledger.open({ ...version, name: 'first-2' }, noTags, worked(0))
+  for (let i = 0; i < 1500; i++) ledger.open({ ...version, name: `other-${i}` }, noTags, worked(0))(0)
+  const names = [...ledger.entries()].map(({ labels }) => labels[0]?.[1])
+  assert.deepEqual([names.length, ...names.slice(0, 3)], [1002, 'first-1', 'first-2', 'other-500'])
+})

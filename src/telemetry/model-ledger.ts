@@ -124,9 +124,14 @@ export class LedgerEntry {
   }
 }
 
+/** Versions that are gone and whose failures the page shows. Clients that load models choose their names. */
+const mostGone = 1000
+
 export class ModelLedger {
   readonly options: LedgerOptions
   readonly #entries = new Map<string, LedgerEntry>()
+  /** The keys of those that are gone, the first that went first. */
+  readonly #gone = new Set<string>()
 
   constructor(options: LedgerOptions = { hasSummaries: false, hasFirstResponses: false, hasOwnFamilies: true }) {
     this.options = options
@@ -143,9 +148,20 @@ export class ModelLedger {
     const key = labelText(labels)
     const entry = this.#entries.get(key) ?? new LedgerEntry(labels)
     this.#entries.set(key, entry)
+    this.#gone.delete(key)
     const live = { version, statistics }
     entry.live.add(live)
-    return (nowNs) => entry.remove(live, nowNs)
+    return (nowNs) => {
+      entry.remove(live, nowNs)
+      if (!entry.isServing) this.#noteGone(key)
+    }
+  }
+
+  #noteGone(key: string): void {
+    const [first] = this.#gone.add(key)
+    if (this.#gone.size <= mostGone || first === undefined) return
+    this.#gone.delete(first)
+    this.#entries.delete(first)
   }
 
   entries(): Iterable<LedgerEntry> {

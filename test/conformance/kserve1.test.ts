@@ -75,6 +75,11 @@ test('a CloudEvent gets an event back, binary or structured', async () => {
   for (const bad of ['', '[]', '{"specversion":"1.0"}', '{"data":{}}', `{"a":"${'x'.repeat(1 << 20)}"}`]) {
     assert.equal((await structured(bad)).status, 400, bad.slice(0, 30))
   }
+  const extensions = (count: number): object =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, 1]))
+  assert.equal((await structured({ ...attributes, data, ...extensions(1019) })).status, 200)
+  const { body: refused } = await structured({ ...attributes, data, ...extensions(1020) })
+  assert.deepEqual(refused, { error: 'a CloudEvent has at most 1024 members' })
 })
 
 test("what counts as a CloudEvent is as in KServe's own server", async () => {

@@ -240,6 +240,17 @@ test('hostile documents are refused and never a 500', async () => {
   }
 })
 
+test('an error repeats the beginning of a long name', async () => {
+  const long = 'k'.repeat(100_000)
+  for (const [path, body] of [
+    ['fp32:predict', { instances: [{ [long]: 1 }] }],
+    ['fp32:classify', { examples: [{ [long]: [[1]] }] }],
+  ] as const) {
+    const [status, error] = await refused(path, body)
+    assert.deepEqual([status, error.length], [400, 65_537])
+  }
+})
+
 test('a large body and a large answer go through a thread', async () => {
   const rows = Array.from({ length: 200 }, (_, i) => [Array.from({ length: 200 }, (__, j) => i + j / 4)])
   assert.deepEqual(await post('cube:predict', { instances: rows }), answered({ predictions: rows }))
@@ -274,6 +285,11 @@ test('examples are classified and regressed by the features of the same names', 
     [{ signature_name: 'x', examples: [{}] }, 'No signature was found with the name: x'],
   ]
   for (const [body, error] of cases) assert.deepEqual(await refused('fp32:classify', body), [400, error])
+  const context = { words: 'a'.repeat(20_000) }
+  assert.match(
+    (await refused('fp32:regress', { context, examples: Array.from({ length: 1000 }, () => ({ X: 1 })) }))[1],
+    /context takes/,
+  )
   const many = JSON.stringify({ examples: [{ X: Array.from({ length: 70_000 }, () => 1) }] })
   assert.match((await refused('fp32:classify', many))[1], /more than 65536 values/)
 })
@@ -282,6 +298,7 @@ test('status and metadata tell of versions and signatures', async () => {
   const status = { version: '1', state: 'AVAILABLE', status: { error_code: 'OK', error_message: '' } }
   assert.deepEqual(await ask('GET', '/v1/models/fp32'), answered({ model_version_status: [status] }))
   assert.deepEqual(await ask('GET', '/v1/models/fp32/versions/1'), answered({ model_version_status: [status] }))
+  assert.deepEqual(await ask('GET', '/v1/models/fp32?x=/labels/y'), answered({ model_version_status: [status] }))
   assert.deepEqual(await ask('GET', '/v1/models/nobody'), {
     status: 404,
     body: { error: 'Could not find any versions of model nobody' },

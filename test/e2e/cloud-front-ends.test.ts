@@ -173,7 +173,11 @@ describe('SageMaker', () => {
     for (let i = 0; i < 257; i++) await mkdir(path.join(many, `m${i}`), { recursive: true })
     const answer = await post(url, { model_name: 'many', url: many })
     assert.match(String(json(answer)['error']), /257 folders, at most 256/, 'an archive of 257 folders is refused')
+    const long = await post(url, { model_name: 'm'.repeat(4097), url: path.join(root, 'ml/bad/model') })
+    assert.match(String(json(long)['error']), /of at most 4096 characters/)
     assert.deepEqual(json(await ask(url)), { models: [] })
+    // A load that fails leaves nothing behind that would make SageMaker replace the server.
+    assert.equal((await ask(url.replace('/models', '/ping'))).status, 200)
     await server.stop()
     await remove()
   })
@@ -191,7 +195,8 @@ describe('Vertex AI', () => {
       'b/config.pbtxt': echo('b'),
     })
     const server = await startServerProcess(
-      ['--allow-http=true', '--vertex-ai-default-model=b', '--vertex-ai-port=0'],
+      // KServe has a page of its own at /metrics of the HTTP port.
+      ['--allow-http=true', '--vertex-ai-default-model=b', '--vertex-ai-port=0', '--kserve-v1-metrics'],
       {
         environment: { ...routes, AIP_MODE: 'PREDICTION', AIP_HTTP_PORT: '9', AIP_STORAGE_URI: root },
       },

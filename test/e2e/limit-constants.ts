@@ -152,7 +152,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'values of the body of `:classify` and `:regress` (TensorFlow Serving)': [
     'protocol/tfserving/example-json.ts mostValues',
   ],
-  'tasks of a MultiInferenceRequest; bytes of its context, once for each example': [
+  'tasks of a MultiInferenceRequest; bytes of a context of examples, once for each example': [
     'protocol/tfserving/serving-request.ts mostTasks',
     'protocol/tfserving/serving-request.ts mostContextBytes',
   ],
@@ -189,6 +189,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/form-fields.ts mostFormFields',
     'protocol/form-fields.ts mostPartHeadBytes',
     'protocol/form-fields.ts mostUrlencodedBytes',
+    'protocol/upload/upload-request.ts mostFieldBytes',
   ],
   'entries and list of a TorchServe archive': [
     'repository/cloud/unpack-zip.ts mostListBytes',
@@ -202,6 +203,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   "versions and workers of a model that TorchServe's API registered": [
     'frontends/torchserve/torchserve-models.ts mostVersions',
     'frontends/torchserve/torchserve-models.ts mostWorkers',
+  ],
+  'characters of what a registration of TorchServe or a load of SageMaker says of a model': [
+    'frontends/sagemaker/sagemaker-models.ts mostNameChars',
+    'frontends/torchserve/torchserve-management.ts mostFieldChars',
   ],
   'TorchServe archives that are unpacked at a time': ['frontends/torchserve/torchserve-models.ts mostUnpacking'],
   'headers that a TorchServe handler sets': ['protocol/torchserve/torch-request.ts mostAnswerHeaders'],
@@ -247,7 +252,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'requests of one instance of a router that are under way': ['backends/router/router-instance.ts mostUnderWay'],
   'inferences of one call of the OpenAI API that run at once': ['frontends/openai/openai-call.ts mostAtOnce'],
-  'bytes of a structured CloudEvent (KServe v1)': ['frontends/kserve1/cloud-event.ts mostStructuredBytes'],
+  'bytes of a structured CloudEvent (KServe v1)': [
+    'frontends/kserve1/cloud-event.ts mostStructuredBytes',
+    'frontends/kserve1/cloud-event.ts mostMembers',
+  ],
   'folders of an archive that SageMaker loads': ['frontends/sagemaker/sagemaker-models.ts mostFolders'],
   "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": [
     'repository/mapped-folders.ts mostMappedModels',
@@ -277,6 +285,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'telemetry/trace-history.ts mostRecords',
     'frontends/feeds/feed-endpoints.ts longestTraceMs',
   ],
+  'versions that are gone and whose failures are told by metrics': ['telemetry/model-ledger.ts mostGone'],
   'versions with live figures, and with an hour of them': [
     'telemetry/figure-sampler.ts mostVersions',
     'telemetry/live-figures.ts mostHistories',
@@ -440,6 +449,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
   'shortens a text that the server writes: logs, traces, audit, statistics, errors': [
     'engine/lifecycle/model-directory.ts mostCompared',
     'engine/lifecycle/model-directory.ts longestCompared',
+    'protocol/error-body.ts mostErrorChars',
     'scheduling/queue-guard.ts longestRetrySecs',
     'telemetry/otlp/trace-context.ts maxStateChars',
     'telemetry/otlp/span-trace.ts maxEvents',

@@ -202,7 +202,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/conformance/tfserving.test.ts',
     'more than 65536 values',
   ),
-  'tasks of a MultiInferenceRequest; bytes of its context, once for each example': elsewhere(
+  'tasks of a MultiInferenceRequest; bytes of a context of examples, once for each example': elsewhere(
     'src/protocol/tfserving/serving-request.test.ts',
     '256 tasks are the most',
   ),
@@ -267,6 +267,14 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
   "versions and workers of a model that TorchServe's API registered": elsewhere(
     'test/e2e/torchserve.test.ts',
     '257 workers are refused',
+  ),
+  'versions that are gone and whose failures are told by metrics': elsewhere(
+    'src/telemetry/model-ledger.test.ts',
+    'of versions that are gone the last thousand are remembered',
+  ),
+  'characters of what a registration of TorchServe or a load of SageMaker says of a model': elsewhere(
+    'test/e2e/torchserve.test.ts',
+    'Parameter url has more than 4096 characters',
   ),
   'TorchServe archives that are unpacked at a time': elsewhere(
     'src/frontends/torchserve/torchserve-models.test.ts',

@@ -239,6 +239,18 @@ test("any model answers, metrics have TorchServe's names, and without the flag n
     body: JSON.stringify({ instances: [{ INPUT0: rows, INPUT1: rows }] }),
   })
   assert.deepEqual((JSON.parse(sum) as { predictions: { OUTPUT0: number[] }[] }).predictions[0]?.OUTPUT0[15], 30)
+  // KServe's paths lead to the same handler.
+  for (const [target, explain] of [
+    ['/v1/models/probe:predict', 'False'],
+    ['/v2/models/probe/infer', 'False'],
+    ['/v1/models/probe:explain', 'True'],
+    ['/v2/models/probe/explain/', 'True'],
+  ] as const) {
+    const headers = { 'Content-Type': 'application/json' }
+    const answer = await text(ports.inference, target, { method: 'POST', body: '{"instances": [1]}', headers })
+    assert.equal((JSON.parse(answer) as { explain: string }).explain, explain, target)
+  }
+  assert.match(await text(ports.inference, '/v1/models/nobody:predict', { method: 'POST' }), /ModelNotFoundException/)
   const listed = JSON.parse(await text(ports.management, '/models')) as { models: { modelName: string }[] }
   for (const name of ['simple', 'probe', 'function', 'function_tgz', 'pieces']) {
     assert.ok(
@@ -328,6 +340,7 @@ test('257 workers are refused, and so is a name that the repository has', async 
     [`${register}&model_name=${'x'.repeat(256)}`, 'BadRequestException', /Invalid model name/],
     [`${register}&model_name=j&runtime=java`, 'BadRequestException', /^Invalid RuntimeType value: java$/],
     [`POST /models?url=${'a'.repeat(300)}.mar`, 'ModelNotFoundException', /^Model not found at: a/],
+    [`POST /models?url=${'a'.repeat(4097)}`, 'BadRequestException', /^Parameter url has more than 4096 characters/],
   ]
   for (const [request, type, message] of refused) {
     const [method = '', target = ''] = request.split(' ')
@@ -336,6 +349,14 @@ test('257 workers are refused, and so is a name that the repository has', async 
     assert.match(answer.message, message)
   }
   assert.deepEqual(JSON.parse(await manage('GET', '/models?limit=0')), { nextPageToken: '0', models: [] })
+  const broken = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"url":' }
+  assert.match(await text(ports.management, '/models', broken), /"type": "BadRequestException"/)
+  // A model that does not start leaves nothing behind that makes the server unhealthy.
+  assert.match(
+    await manage('POST', '/models?url=function.mar&model_name=odd&handler=absent'),
+    /Failed to start workers/,
+  )
+  assert.match(await text(ports.inference, '/ping', {}), /"Healthy"/)
   // Every text but `true` is false.
   assert.match(
     await manage('POST', '/models?url=function.mar&model_name=late&synchronous=x'),

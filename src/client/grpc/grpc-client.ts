@@ -37,8 +37,6 @@ export type GrpcClientOptions = ClientOptions & {
   readonly tls?: TlsOptions
   /** Ping the server this often, and give the connection up when it does not answer. Default: never. */
   readonly keepaliveMs?: number
-  /** The longest answer to accept. Default 2 GiB - 1. */
-  readonly maxMessageBytes?: number
 }
 
 type RpcName =

@@ -29,7 +29,9 @@ test('a message over the limit is refused by its head alone, packed ones by what
   const head = Uint8Array.of(0, 0xff, 0xff, 0xff, 0xff)
   await assert.rejects(Array.fromAsync(messagesOf(cut(head, 5), () => '', 1000)), /has 4294967295 bytes/)
   const bomb = await frameOf([new Uint8Array(100_000)], 'gzip')
-  await assert.rejects(Array.fromAsync(messagesOf(cut(bomb, 5), () => 'gzip', 1000)))
+  await assert.rejects(Array.fromAsync(messagesOf(cut(bomb, 5), () => 'gzip', 1000)), { code: 'PROTOCOL' })
+  bomb.fill(1, 5)
+  await assert.rejects(Array.fromAsync(messagesOf(cut(bomb, 5), () => 'gzip', 1000)), { code: 'PROTOCOL' })
 })
 
 test('a message that breaks off is an error, and so is a packing nobody asked for', async () => {

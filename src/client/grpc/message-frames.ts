@@ -2,6 +2,7 @@
 
 import { promisify } from 'node:util'
 import { deflate, gunzip, gzip, inflate } from 'node:zlib'
+import { messageOf } from '../../base/server-error.ts'
 import type { Compression } from '../infer-request.ts'
 import { InferenceError } from '../inference-error.ts'
 
@@ -78,5 +79,9 @@ async function unpack(body: Buffer, encoding: string, maxOutputLength: number): 
   if (encoding !== 'gzip' && encoding !== 'deflate') {
     throw new InferenceError('PROTOCOL', `the answer is compressed as '${encoding}', which was not asked for`)
   }
-  return unpackers[encoding](body, { maxOutputLength })
+  try {
+    return await unpackers[encoding](body, { maxOutputLength })
+  } catch (reason) {
+    throw new InferenceError('PROTOCOL', `the answer cannot be unpacked: ${messageOf(reason)}`, { cause: reason })
+  }
 }

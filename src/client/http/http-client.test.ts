@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { InferenceError } from '../inference-error.ts'
 import { HttpClient, type HttpClientOptions } from './http-client.ts'
 
 type Sent = { readonly url: string; readonly init: RequestInit }
@@ -183,4 +184,67 @@ test('an answer that is no JSON is a PROTOCOL error, an error page keeps its tex
 test('an address that is none is refused at once', () => {
   assert.throws(() => new HttpClient({ url: 'ftp://host' }), /expected http:\/\/ or https:\/\//)
   assert.throws(() => new HttpClient({ url: 'http://:::' }), /is not an address/)
+})
+
+/** An answer without an end, and how much of it was read. */
+function endless(status: number): {
+  readonly answer: () => Response
+  readonly read: { bytes: number; isGivenUp: boolean }
+} {
+  const read = { bytes: 0, isGivenUp: false }
+  const piece = new Uint8Array(65_536).fill(0x61)
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    read.bytes += piece.length
+    controller.enqueue(piece)
+  }
+  const body = (): ReadableStream<Uint8Array> =>
+    new ReadableStream({ pull, cancel: () => void (read.isGivenUp = true) })
+  return { answer: () => new Response(body(), { status }), read }
+}
+
+test('of an answer without an end as much is read as the client takes', async () => {
+  const settings = { retries: 0, maxMessageBytes: 1_000_000 }
+  const tooLong = { code: 'PROTOCOL', message: 'the answer is longer than maxMessageBytes (1000000)' }
+  for (const ask of [
+    (client: HttpClient) => client.infer('M', {}),
+    (client: HttpClient) => client.serverMetadata(),
+    (client: HttpClient) => client.generate('M', {}),
+  ]) {
+    const { answer, read } = endless(200)
+    await assert.rejects(ask(clientUnderTest([answer], settings).client), tooLong)
+    assert.deepEqual([read.bytes < 1_300_000, read.isGivenUp], [true, true])
+  }
+  const { answer, read } = endless(500)
+  await assert.rejects(clientUnderTest([answer], settings).client.infer('M', {}), { code: 'INTERNAL', status: 500 })
+  assert.ok(read.isGivenUp && read.bytes < 1_300_000)
+  const health = endless(200)
+  assert.equal(await clientUnderTest([health.answer], settings).client.isLive(), true)
+  assert.ok(health.read.isGivenUp && health.read.bytes < 300_000)
+})
+
+test('an answer of another form than a server has is a PROTOCOL error, whatever it is', async () => {
+  for (const body of ['null', '5', '[null]', '{"inputs":5,"model_stats":{}}', '{"inputs":[null]}', '', '[']) {
+    const { client } = clientUnderTest([() => new Response(body)], { retries: 0 })
+    for (const ask of [
+      () => client.modelMetadata('M'),
+      () => client.statistics(),
+      () => client.repositoryIndex(),
+      () => client.modelHistory('M'),
+      () => client.generate('M', {}),
+      () => client.infer('M', {}),
+    ]) {
+      await ask().catch((reason: unknown) => {
+        assert.ok(reason instanceof InferenceError && reason.code === 'PROTOCOL', `${body} ${String(reason)}`)
+      })
+    }
+  }
+})
+
+test('an output whose bytes or elements do not fit is a PROTOCOL error', async () => {
+  const sizes = ['-4', '1.5', '"4"', '1000000000000000000'].map((size) => `"parameters":{"binary_data_size":${size}}`)
+  for (const said of [...sizes, '"data":["x"]', '"data":5']) {
+    const text = `{"outputs":[{"name":"Y","datatype":"INT64","shape":[1],${said}}]}`
+    const { client } = clientUnderTest([() => new Response(text)], { retries: 0 })
+    await assert.rejects(client.infer('M', {}), { code: 'PROTOCOL' }, text)
+  }
 })

@@ -25,6 +25,7 @@ import { InferenceError } from '../inference-error.ts'
 import type { ModelChange, RegisteredModel, RegistryPage, RegistrySearch } from '../model-registry.ts'
 import { inferRule } from '../server-choice.ts'
 import { camelCased, modelMetadataOf, statisticsOf, type WireMetadata } from '../wire-names.ts'
+import { answerBytes } from './answer-bytes.ts'
 import { base64Of } from './base64.ts'
 import { errorOf, HttpTransport, type FetchFunction, type HttpExchange } from './http-transport.ts'
 import { encodeInferBody, parseInferBody } from './infer-body.ts'
@@ -70,7 +71,8 @@ export class HttpClient implements InferenceClient {
   }
 
   async modelMetadata(model: string, options: ModelOptions = {}): Promise<ModelMetadata> {
-    return modelMetadataOf((await this.#get(modelPath(model, options.version), options)) as WireMetadata)
+    const answer = await this.#get(modelPath(model, options.version), options)
+    return understood(() => modelMetadataOf(answer as WireMetadata))
   }
 
   async modelConfig(model: string, options: ModelOptions = {}): Promise<ModelConfig> {
@@ -79,8 +81,8 @@ export class HttpClient implements InferenceClient {
 
   async statistics(model?: string, options: ModelOptions = {}): Promise<readonly ModelStatistics[]> {
     const path = model === undefined ? '/v2/models' : modelPath(model, options.version)
-    const { model_stats: found } = (await this.#get(`${path}/stats`, options)) as { model_stats: unknown[] }
-    return statisticsOf(found)
+    const answer = await this.#get(`${path}/stats`, options)
+    return understood(() => statisticsOf((answer as { model_stats: unknown[] }).model_stats))
   }
 
   async infer(model: string, inputs: Inputs, options: InferOptions = {}): Promise<InferResult> {
@@ -103,7 +105,7 @@ export class HttpClient implements InferenceClient {
       if (!response.ok) throw await errorOf(response)
       const length = response.headers.get('inference-header-content-length')
       const isBinary = response.headers.get('content-type')?.startsWith('application/octet-stream') === true
-      const answer = new Uint8Array(await response.arrayBuffer())
+      const answer = await this.#transport.bytesOf(response)
       return understood(() => parseInferBody(answer, length === null ? null : Number(length), isBinary))
     })
   }
@@ -156,8 +158,11 @@ export class HttpClient implements InferenceClient {
 
   async repositoryIndex(options: CallOptions & { readonly ready?: boolean } = {}): Promise<readonly IndexEntry[]> {
     const body = options.ready === undefined ? {} : { ready: options.ready }
-    const entries = (await this.#post('/v2/repository/index', body, options, 'idempotent')) as Partial<IndexEntry>[]
-    return entries.map(({ name = '', version = '', state = '', reason = '' }) => ({ name, version, state, reason }))
+    const answer = await this.#post('/v2/repository/index', body, options, 'idempotent')
+    const entryOf = ({ name = '', version = '', state = '', reason = '' }: Partial<IndexEntry>): IndexEntry => {
+      return { name, version, state, reason }
+    }
+    return understood(() => (answer as Partial<IndexEntry>[]).map(entryOf))
   }
 
   async loadModel(model: string, options: LoadOptions = {}): Promise<void> {
@@ -192,7 +197,7 @@ export class HttpClient implements InferenceClient {
   ): Promise<readonly ModelChange[]> {
     const query = options.limit === undefined ? '' : `?limit=${options.limit}`
     const answer = await this.#get(`${modelPath(model, undefined)}/registry/history${query}`, options)
-    return (answer as { readonly events: readonly ModelChange[] }).events
+    return understood(() => (answer as { readonly events: readonly ModelChange[] }).events)
   }
 
   async traceSettings(model?: string, options: CallOptions = {}): Promise<TraceSettings> {
@@ -262,7 +267,8 @@ export class HttpClient implements InferenceClient {
   async #claim(path: string, options: CallOptions): Promise<boolean> {
     try {
       return await this.#transport.exchange({ method: 'GET', path, rule: 'once' }, options, async (response) => {
-        await response.arrayBuffer()
+        // Nothing is made of it, but a connection whose answer is read can serve the next call.
+        await answerBytes(response, mostUnusedBytes)
         if (response.status === 403) throw new InferenceError('FORBIDDEN', 'this API is restricted', { status: 403 })
         return response.ok
       })
@@ -273,23 +279,27 @@ export class HttpClient implements InferenceClient {
   }
 
   #get(path: string, options: CallOptions): Promise<unknown> {
-    const read = (response: Response): Promise<unknown> => readJson(response, (text) => JSON.parse(text) as unknown)
+    const read = (response: Response): Promise<unknown> => this.#json(response, (text) => JSON.parse(text) as unknown)
     return this.#transport.exchange({ method: 'GET', path, rule: 'idempotent' }, options, read)
   }
 
   #post(path: string, body: object, options: CallOptions, rule: HttpExchange['rule']): Promise<unknown> {
     const headers = { 'content-type': 'application/json' }
     const exchange = { method: 'POST', path, rule, body: wireJsonText(body), headers, compression: 'none' } as const
-    return this.#transport.exchange(exchange, options, (response) => readJson(response, parseWireJson))
+    return this.#transport.exchange(exchange, options, (response) => this.#json(response, parseWireJson))
+  }
+
+  async #json(response: Response, parse: (text: string) => unknown): Promise<unknown> {
+    if (!response.ok) throw await errorOf(response)
+    const bytes = await this.#transport.bytesOf(response)
+    return bytes.length === 0 ? null : understood(() => parse(new TextDecoder().decode(bytes)))
   }
 }
 
-async function readJson(response: Response, parse: (text: string) => unknown): Promise<unknown> {
-  if (!response.ok) throw await errorOf(response)
-  const text = await response.text()
-  return text === '' ? null : understood(() => parse(text))
-}
+/** Of an answer whose status is all that counts. */
+const mostUnusedBytes = 64 * 1024
 
+/** What a server says may have any form: a mistake of its is no TypeError of the caller. */
 function understood<Result>(parse: () => Result): Result {
   try {
     return parse()
@@ -299,7 +309,7 @@ function understood<Result>(parse: () => Result): Result {
 }
 
 function throwIfError(answer: GenerateFields): void {
-  const { error } = answer as { error?: unknown }
+  const error = understood(() => (answer as { error?: unknown }).error)
   if (typeof error === 'string' && Object.keys(answer).length === 1) {
     throw new InferenceError('UNKNOWN', error, { status: 200 })
   }

@@ -7,6 +7,7 @@ import type { ClientOptions } from '../inference-client.ts'
 import type { CallOptions, Compression } from '../infer-request.ts'
 import { codeOfHttp, InferenceError } from '../inference-error.ts'
 import { ServerChoice } from '../server-choice.ts'
+import { answerBytes } from './answer-bytes.ts'
 
 export type FetchFunction = (url: string, init: RequestInit) => Promise<Response>
 
@@ -54,6 +55,14 @@ export class HttpTransport {
     } finally {
       this.end(scope)
     }
+  }
+
+  /** The body of an answer. Throws PROTOCOL for one that is longer than `maxMessageBytes`. */
+  async bytesOf(response: Response): Promise<Uint8Array> {
+    const { maxMessageBytes = 2 ** 31 - 1 } = this.#options
+    const { bytes, isWhole } = await answerBytes(response, maxMessageBytes)
+    if (isWhole) return bytes
+    throw new InferenceError('PROTOCOL', `the answer is longer than maxMessageBytes (${maxMessageBytes})`)
   }
 
   /** As `exchange`, for answers that come bit by bit: the deadline stays set until `end`. */
@@ -152,10 +161,16 @@ async function packed(body: Uint8Array<ArrayBuffer> | string, format: 'gzip' | '
   return new Response(stream).arrayBuffer()
 }
 
+/** Of the text of an error. */
+const mostErrorBytes = 1024 * 1024
+
 /** The error that an answer with a bad status stands for. */
 export async function errorOf(response: Response): Promise<InferenceError> {
   const { status } = response
-  const text = await response.text().catch(() => '')
+  const text = await answerBytes(response, mostErrorBytes).then(
+    ({ bytes }) => new TextDecoder().decode(bytes),
+    () => '',
+  )
   return new InferenceError(codeOfHttp(status), errorText(text) ?? (text.trim() || `HTTP status ${status}`), { status })
 }
 

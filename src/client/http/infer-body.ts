@@ -1,5 +1,6 @@
 // WireRequest → the body of POST …/infer, and its answer → InferResult.
 
+import { messageOf } from '../../base/server-error.ts'
 import { isDataType, type DataType } from '../../tensor/data-type.ts'
 import type { ParameterValue, RequestedOutput, SharedMemoryRange, WireInput, WireRequest } from '../infer-request.ts'
 import { InferResult } from '../infer-result.ts'
@@ -123,8 +124,8 @@ export function parseInferBody(bytes: Uint8Array, headerLength: number | null, i
   let at = end
   const outputs = (response.outputs ?? []).map((output) => {
     const size = output.parameters?.['binary_data_size']
-    if (typeof size !== 'number') return outputOf(output, dataBytes(output))
-    if (at + size > bytes.length) {
+    if (size === undefined) return outputOf(output, dataBytes(output))
+    if (typeof size !== 'number' || !Number.isInteger(size) || size < 0 || at + size > bytes.length) {
       throw new InferenceError(
         'PROTOCOL',
         `output '${output.name}' should have ${size} bytes, but ${bytes.length - at} are left`,
@@ -149,5 +150,12 @@ function dataTypeOf(name: string, text: string): DataType {
 /** Numbers and strings of JSON → bytes; none when the output went to shared memory. */
 function dataBytes({ name, datatype, data }: WireOutput): Uint8Array {
   if (data === undefined) return new Uint8Array(0)
-  return encodeTensorData(name, data as TensorData, dataTypeOf(name, datatype)).bytes
+  const dataType = dataTypeOf(name, datatype)
+  if (!Array.isArray(data)) throw new InferenceError('PROTOCOL', `the data of output '${name}' is no list`)
+  try {
+    return encodeTensorData(name, data as TensorData, dataType).bytes
+  } catch (reason) {
+    const what = `output '${name}' of type ${dataType} cannot be read: ${messageOf(reason)}`
+    throw new InferenceError('PROTOCOL', what, { cause: reason })
+  }
 }

@@ -47,3 +47,14 @@ test('a reader that stops early cancels the stream', async () => {
   }
   assert.equal(isCancelled, true)
 })
+
+test('an event has an end, in one line or in many', async () => {
+  for (const piece of ['x'.repeat(1024 * 1024), `data: ${'x'.repeat(1000)}\n`.repeat(1000)]) {
+    const stream = new ReadableStream<Uint8Array>({ pull: (controller) => controller.enqueue(Buffer.from(piece)) })
+    await assert.rejects(Array.fromAsync(serverSentEvents(stream)), /longer than 67108864 characters/)
+  }
+  // Lines that are no part of an event cost nothing.
+  const comments = Array.from({ length: 70 }, () => Buffer.from(`: ${'x'.repeat(1024 * 1024)}\n`))
+  const events = serverSentEvents(streamOf([...comments, Buffer.from('data: a\n\n')]))
+  assert.deepEqual(await Array.fromAsync(events), ['a'])
+})

@@ -7,24 +7,33 @@ export async function* serverSentEvents(body: ReadableStream<Uint8Array>): Async
   const decoder = new TextDecoder()
   // Not `for await`: some browsers cannot iterate a stream.
   const reader = body.getReader()
-  let pending = ''
+  // The pieces of a line that has not ended: looked at once, however many there are.
+  let pieces: string[] = []
   let lines: string[] = []
+  /** Of these pieces and lines. */
+  let chars = 0
+  let end = ''
   try {
     for (;;) {
       const { done, value } = await reader.read()
-      pending += done ? decoder.decode() : decoder.decode(value, { stream: true })
-      if (pending.length > longestEventChars) throw new Error(`an event is longer than ${longestEventChars} characters`)
+      const text = end + (done ? decoder.decode() : decoder.decode(value, { stream: true }))
       // A \r at the very end may be half of \r\n.
-      const complete = pending.endsWith('\r') && !done ? pending.slice(0, -1) : pending
-      const parts = complete.split(/\r\n|\n|\r/)
-      pending = (parts.pop() ?? '') + pending.slice(complete.length)
-      for (const line of parts) {
+      end = text.endsWith('\r') && !done ? '\r' : ''
+      const [first = '', ...rest] = text.slice(0, text.length - end.length).split(/\r\n|\n|\r/)
+      pieces.push(first)
+      chars += first.length
+      for (const next of rest) {
+        const line = pieces.length === 1 ? (pieces[0] as string) : pieces.join('')
+        pieces = [next]
+        chars += next.length
         if (line.startsWith('data:')) lines.push(line.slice(line[5] === ' ' ? 6 : 5))
         else if (line === '' && lines.length > 0) {
           yield lines.join('\n')
           lines = []
-        }
+          chars = next.length
+        } else chars -= line.length
       }
+      if (chars > longestEventChars) throw new Error(`an event is longer than ${longestEventChars} characters`)
       if (done) return
     }
   } finally {

@@ -49,6 +49,14 @@ export class ModelDirectory {
     return model
   }
 
+  /** Nothing of the model is kept, unless a version of it serves or ends. */
+  forget(key: ModelKey): void {
+    const model = this.#models.get(key)
+    if (model?.isOver !== true) return
+    this.list(model, false)
+    this.#models.delete(key)
+  }
+
   /** From now on `chooser` chooses the versions of every model of that name; null removes the Chooser. */
   setChooser(name: string, chooser: Chooser | null): void {
     if (chooser === null) this.#choosers.delete(nameInFull(name))

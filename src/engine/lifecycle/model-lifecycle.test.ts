@@ -459,6 +459,24 @@ test('a second unload is done when the first one is', async () => {
   assert.equal(backend.instances.size, 0)
 })
 
+test('a model is forgotten once nothing of it serves or ends, and can come back', async () => {
+  const { engine, backend, send } = engineUnderTest([polled('m')])
+  await engine.start()
+  engine.forget('m')
+  engine.forget('nobody')
+  assert.equal(engine.isModelReady('m', ''), true)
+  send('m')
+  const { gone } = await engine.unload('m')
+  engine.forget('m')
+  assert.equal(engine.index().length, 1, 'a request is still under way')
+  backend.answerAll()
+  await gone
+  engine.forget('m')
+  assert.deepEqual([engine.index(), engine.isReady], [[], true])
+  await engine.load('m')
+  assert.equal(engine.isModelReady('m', ''), true)
+})
+
 test('a lazy ensemble answers more than once as soon as one of its parts does, before either is loaded', async () => {
   const step = (part: string): string =>
     `platform: "ensemble" ${lazy} ensemble_scheduling { step { model_name: "${part}" model_version: -1

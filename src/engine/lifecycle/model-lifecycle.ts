@@ -254,6 +254,12 @@ export class ModelLifecycle {
     return { gone: Promise.all(unloadings.map(({ gone }) => gone)).then(() => undefined) }
   }
 
+  /** Nothing is kept of models of that name that no repository has any more, unless they change or serve. */
+  forget(name: string): void {
+    for (const key of this.#directory.allOf(name)) if (!this.#changes.has(key)) this.#directory.forget(key)
+    this.#revision++
+  }
+
   /** Resolves when no load or unload is under way. */
   async settled(): Promise<void> {
     this.#residency.close()

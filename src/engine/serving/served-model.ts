@@ -180,6 +180,12 @@ export class ServedModel implements VersionChoice {
     return true
   }
 
+  /** Whether nothing of it serves, sleeps, loads or ends. */
+  get isOver(): boolean {
+    const isAbsent = this.#state.kind === 'ABSENT' && this.#retiring.size === 0
+    return isAbsent && [...this.#versions.values()].every(({ state }) => state === 'UNAVAILABLE')
+  }
+
   /** Whether requests are in flight or sequences have begun and not ended. */
   get isInUse(): boolean {
     for (const version of this.#versions.values()) if (version.state === 'READY' && version.isInUse) return true

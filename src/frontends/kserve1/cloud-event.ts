@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { WordedError } from '../../model/worded-error.ts'
+import { inOwnWords, WordedError } from '../../model/worded-error.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { char, JsonScanner } from '../../protocol/json-scanner.ts'
@@ -14,6 +14,8 @@ const structuredType = 'application/cloudevents+json'
 const batchType = 'application/cloudevents-batch+json'
 /** A structured event is searched for its data. Larger requests come as binary events. */
 const mostStructuredBytes = 1024 * 1024
+/** Attributes and extensions of an event. Each is a text and a view. */
+const mostMembers = 1024
 /** A request with all of these headers is a binary event, as in KServe's own server. */
 const binaryHeaders = ['ce-specversion', 'ce-source', 'ce-type', 'ce-id']
 /** A plain JSON body with all of these members is taken for an event. */
@@ -48,16 +50,6 @@ function mayBeEvent(body: Buffer): boolean {
   return !isPlain && body.length <= mostStructuredBytes && body.includes('"specversion"')
 }
 
-/** Malformed JSON is INVALID_ARG whatever --triton-defaults says: Triton does not have this protocol. */
-function inOwnWords(read: () => Buffer): Buffer {
-  try {
-    return read()
-  } catch (reason) {
-    if (!(reason instanceof WordedError)) throw reason
-    throw reason.inOwnWords({ path: '', signature: null, header: () => null })
-  }
-}
-
 /** The value of `data` in a structured event, or the bytes of `data_base64`. */
 function dataOf(body: Buffer): Buffer {
   if (body.length > mostStructuredBytes) {
@@ -82,6 +74,7 @@ function membersOf(body: Buffer): Map<string, Buffer> | null {
     const start = scanner.position
     scanner.skipValue()
     members.set(name, body.subarray(start, scanner.position))
+    if (members.size > mostMembers) throw invalid(`a CloudEvent has at most ${mostMembers} members`)
   }
   scanner.endDocument()
   return members

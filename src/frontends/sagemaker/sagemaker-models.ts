@@ -38,6 +38,8 @@ type LoadedModel = {
 const mostConfigBytes = 4 * 1024 * 1024
 /** An archive with more folders than this is no ensemble that anybody would serve. */
 const mostFolders = 256
+/** Of SageMaker's name of a model, which is kept, and of the place of its folder. */
+const mostNameChars = 4096
 
 export class SagemakerModels {
   readonly #parts: SagemakerModelParts
@@ -117,13 +119,13 @@ export class SagemakerModels {
       this.#loaded.set(key, { name, url: found.url, mapped })
       return emptyResponse(200)
     } catch (reason) {
-      await Promise.all(mapped.map((one) => folders.unmap(one)))
+      await this.#unmap(mapped)
       throw reason
     }
   }
 
   async #unload(http: PortRequest, key: string, caller: Caller, origin: ChangeOrigin): Promise<HttpResponse> {
-    const { engine, folders } = this.#parts
+    const { engine } = this.#parts
     const model = this.#loaded.get(key)
     if (model === undefined) return this.#notFound(key)
     requireRight(caller, 'model-repository', model.name)
@@ -131,8 +133,14 @@ export class SagemakerModels {
     const { gone } = await engine.unload(model.name, true, origin)
     await gone
     this.#loaded.delete(key)
-    await Promise.all(model.mapped.map((one) => folders.unmap(one)))
+    await this.#unmap(model.mapped)
     return emptyResponse(200)
+  }
+
+  async #unmap(names: readonly string[]): Promise<void> {
+    const { engine, folders } = this.#parts
+    await Promise.all(names.map((one) => folders.unmap(one)))
+    for (const one of names) engine.forget(one)
   }
 
   /** The folder that a url names, below the root also when links are followed. */
@@ -165,8 +173,9 @@ const alreadyLoaded = (name: string): ServerError =>
   ServerError.withoutStack('ALREADY_EXISTS', `model '${name}' is already loaded: DELETE /models/${name} unloads it`)
 
 function textOf(value: unknown, name: string): string {
-  if (typeof value === 'string' && value !== '') return value
-  throw ServerError.withoutStack('INVALID_ARG', `the request must have '${name}', a string that is not empty`)
+  if (typeof value === 'string' && value !== '' && value.length <= mostNameChars) return value
+  const what = `a string that is not empty, of at most ${mostNameChars} characters`
+  throw ServerError.withoutStack('INVALID_ARG', `the request must have '${name}', ${what}`)
 }
 
 /**

@@ -44,6 +44,8 @@ export class ServingModels {
   readonly #log: Log
   /** The models of the configuration: a new one replaces them. */
   readonly #entries = new Map<string, ServingEntry>()
+  /** The models of the last configuration that could not be loaded: their states are told until the next one. */
+  #failed: readonly string[] = []
   readonly #changes = new Turnstile(1)
 
   constructor(parts: ServingModelParts) {
@@ -142,7 +144,8 @@ export class ServingModels {
       this.#entries.delete(name)
       void gone.then(() => (this.#entries.has(name) ? undefined : folders.unmap(name)))
     }
-    const failures: unknown[] = []
+    for (const name of this.#failed) engine.forget(name)
+    const failures = new Map<string, unknown>()
     for (const entry of entries) {
       const { name } = entry
       try {
@@ -151,14 +154,15 @@ export class ServingModels {
         this.#entries.set(name, entry)
       } catch (reason) {
         this.#log.error(`ReloadConfig failed for model '${name}'`, { reason: String(reason) })
-        failures.push(reason)
+        failures.set(name, reason)
         // A model that served before goes on from the folder that it had.
         const old = this.#entries.get(name)
         if (old === undefined) await folders.unmap(name)
         else folders.map(name, old)
       }
     }
-    if (failures.length > 0) throw failures[0]
+    this.#failed = [...failures.keys()]
+    for (const reason of failures.values()) throw reason
   }
 }
 

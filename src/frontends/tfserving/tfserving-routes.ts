@@ -77,7 +77,7 @@ const named = ({ serving }: RestParts, handle: RouteHandler): RouteHandler =>
       throw invalid(`Failed to convert version: ${digits.slice(0, 40)} to numeric.`)
     }
     const version = digits === '' ? '' : String(BigInt(digits))
-    const inPath = digits === '' ? /\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
+    const inPath = digits === '' ? /^[^?]*\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
     const label = inPath === undefined ? null : decoded(inPath, 'model version label')
     handle(http, name, serving.versionOf({ name, version, label }), caller)
   })

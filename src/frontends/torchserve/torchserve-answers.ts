@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { ServerError } from '../../base/server-error.ts'
 import { retryHeaders } from '../../ports/http/error-response.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
+import { shownError } from '../../protocol/error-body.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 
 /** An error that TorchServe knows by the name of its class, whatever its code is. */
@@ -76,6 +77,6 @@ export function answerJson(http: PortRequest, value: unknown, status = 200, caus
 /** Returns the status. */
 export function answerError(http: PortRequest, reason: unknown): number {
   const { status, type, message } = torchserveError(reason)
-  answerJson(http, { code: status, type, message }, status, reason)
+  answerJson(http, { code: status, type, message: shownError(message) }, status, reason)
   return status
 }

@@ -22,6 +22,7 @@ import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { torchCodec } from '../../protocol/torchserve/torch-messages.ts'
 import { fieldTensors, torchAnswer } from '../../protocol/torchserve/torch-request.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import type { PredictionParts } from './prediction-endpoint.ts'
 import { badRequest, prettyJson, TorchserveError, torchserveError } from './torchserve-answers.ts'
@@ -135,8 +136,11 @@ class GrpcPrediction extends CallExchange {
     const fields = [...given].map(([field, value]) => ({ name: field, contentType: '', value }))
     const sequenceId = this.asked['sequenceId'] as string
     const headers = JSON.stringify(sequenceId === '' ? {} : { ts_request_sequence_id: sequenceId })
-    const inputs = fieldTensors(fields, { id: this.#id, headers }, config.maxBatchSize > 0)
-    this.submit({ id: this.#id, inputs })
+    const steps = fieldTensors(fields, { id: this.#id, headers }, config.maxBatchSize > 0)
+    const submit = (inputs: Tensor[]): void => this.submit({ id: this.#id, inputs })
+    const first = steps.next()
+    if (first.done === true) submit(first.value)
+    else this.readInSlices(steps, submit)
   }
 
   protected override fail(error: ServerError): void {

@@ -103,7 +103,12 @@ const numbers = [
   ['responseTimeoutSecs', 'response_timeout'],
 ] as const
 
+/** Of what a registration says: it is kept, logged and told. */
+const mostFieldChars = 4096
+
 function registerRequest(fields: Fields): RegisterRequest {
+  const long = ['url', 'handler', 'runtime'].find((field) => fields(field).length > mostFieldChars)
+  if (long !== undefined) throw badRequest(`Parameter ${long} has more than ${mostFieldChars} characters.`)
   const url = fields('url')
   if (url === '') throw badRequest('Parameter url is required.')
   const name = fields('model_name')

@@ -20,6 +20,7 @@ test('changes do not wait for archives that are being unpacked, of which there a
       servedModel: () => undefined,
       models: () => [],
       setStandardVersion: () => undefined,
+      forget: () => undefined,
     } as unknown as Engine,
     clock: new SystemClock(),
     log: silentLog,
@@ -45,8 +46,10 @@ test('changes do not wait for archives that are being unpacked, of which there a
     await models.unregister('quick', '', origin)
     slow.push(...['d', 'e'].map(register))
     assert.deepEqual(begun, ['a', 'b', 'c', 'quick', 'd'])
+    const waiting = Array.from({ length: 255 }, () => register('e').catch((reason: unknown) => reason))
+    await assert.rejects(register('f'), { status: 503, message: /too many changes of models wait/ })
     goOn()
-    await Promise.all(slow)
+    await Promise.all([...slow, ...waiting])
     assert.deepEqual(models.list().map(({ modelName }) => modelName), ['a', 'b', 'c', 'd', 'e']) // prettier-ignore
   } finally {
     await rm(root, { recursive: true })

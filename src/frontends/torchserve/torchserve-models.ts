@@ -61,6 +61,11 @@ const mostVersions = 100
 const mostWorkers = 256
 /** Archives that are unpacked, or wait to become a version, take room on the disk. */
 const mostUnpacking = 4
+/** Changes, and archives, that wait for their turn. Clients need not wait for them, so nothing else bounds them. */
+const waitingLine = {
+  most: 256,
+  refusal: () => new TorchserveError(503, 'ServiceUnavailable', 'too many changes of models wait, try again later'),
+}
 /** As TorchServe numbers workers. */
 const firstWorker = 9000
 
@@ -71,8 +76,8 @@ export class TorchserveModels {
   /** Models of the command line. As in TorchServe, a name leaves with the first of its versions. */
   readonly #namesAtStart = new Set<string>()
   /** Changes come one after the other. None waits while an archive is downloaded, unpacked, or its requirements installed. */
-  readonly #changes = new Turnstile(1)
-  readonly #unpacking = new Turnstile(mostUnpacking)
+  readonly #changes = new Turnstile(1, waitingLine)
+  readonly #unpacking = new Turnstile(mostUnpacking, waitingLine)
 
   constructor(parts: TorchserveModelParts) {
     this.#parts = parts
@@ -282,6 +287,7 @@ export class TorchserveModels {
     this.#parts.engine.setStandardVersion(name, '')
     await this.#unload(name, origin)
     await this.#parts.folders.unmap(name)
+    this.#parts.engine.forget(name)
     await remove(folder)
   }
 

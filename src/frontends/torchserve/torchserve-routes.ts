@@ -5,6 +5,7 @@ import type { Caller } from '../../access/caller.ts'
 import { requireRight, visibleModels } from '../../access/require-right.ts'
 import { percentDecoded } from '../../base/percent-decoded.ts'
 import { metricsResponse } from '../../ports/http/error-response.ts'
+import { inOwnWords } from '../../model/worded-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
@@ -85,6 +86,11 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     if (name === '') throw badRequest('Parameter model_name is required.')
     predict(http, caller, name)
   }
+  /** `/v1/models/{model}:predict` and `/v2/models/{model}/infer`: the service envelope of the handler reads KServe's bodies. */
+  const kserve =
+    (explain: 'True' | 'False'): Handle =>
+    (http, caller, [, , , name = '']) =>
+      predict(http, caller, name.replace(/:\w+$/, ''), '', [['explain', explain]])
   const inference = (path: string, handle: Handle): Route => large(route(path, 'inference', handle))
   return [
     route('/ping', 'health', (http) => {
@@ -94,6 +100,8 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     ...descriptionRoutes(inferenceDescription),
     ...words.map((rest) => inference(`/predictions/{model}${rest}`, predictions('False'))),
     ...words.slice(0, 2).map((rest) => inference(`/explanations/{model}${rest}`, predictions('True'))),
+    ...[':predict', '/infer'].map((end, i) => inference(`/v${i + 1}/models/{model}${end}`, kserve('False'))),
+    ...[':explain', '/explain'].map((end, i) => inference(`/v${i + 1}/models/{model}${end}`, kserve('True'))),
     // The older paths of TorchServe: the handler is told neither of a path nor of explanations.
     inference('/invocations', invoke),
     inference('/models/{model}/invoke', (http, caller, [, , name]) => predict(http, caller, name)),
@@ -145,7 +153,7 @@ function requestFields(http: PortRequest): Fields {
   const isJson = http.method !== 'GET' && (headerOf(http.headers, 'content-type') ?? '').startsWith(jsonType)
   let document: ReturnType<typeof parseJsonDocument> | null = null
   return (name) => {
-    if (isJson && http.body.length > 0) document ??= parseJsonDocument(http.body)
+    if (isJson && http.body.length > 0) document ??= inOwnWords(() => parseJsonDocument(http.body))
     const value = document === null ? null : (memberOf(document, name) ?? null)
     return value === null ? (query.get(name) ?? '') : String(value as string | number | boolean)
   }

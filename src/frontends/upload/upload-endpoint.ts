@@ -12,12 +12,12 @@ import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
 import { HttpExchange } from '../../ports/http/http-exchange.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
+import { bytesElementsInSteps } from '../../protocol/bytes-element.ts'
 import { writeUploadAnswer } from '../../protocol/upload/upload-answer.ts'
 import { hintTexts, planUpload, readUploadHint, type UploadPlan } from '../../protocol/upload/upload-plan.ts'
 import { writePixels } from '../../protocol/upload/pixel-tensor.ts'
 import { uploadRequest, type UploadRequest } from '../../protocol/upload/upload-request.ts'
 import { readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
-import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
 import { elementBytes, type FixedSizeType } from '../../tensor/data-type.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
@@ -153,7 +153,8 @@ class UploadExchange extends HttpExchange {
     const shape = (one: Shape): Shape => (version.signature.isBatching ? [rows.length, ...one] : one)
     if (input.dataType === 'BYTES') {
       if (plan.kind === 'text') for (const { bytes } of rows) requireText(bytes)
-      return new Tensor(input.name, 'BYTES', shape(plan.shape), encodeBytesElements(rows.map(({ bytes }) => bytes)))
+      const elements = await this.#inSlices(bytesElementsInSteps(rows.map(({ bytes }) => [bytes])))
+      return new Tensor(input.name, 'BYTES', shape(plan.shape), elements)
     }
     if (plan.audio !== null) return this.#sound(plan, shape)
     const rowBytes = elementCount(plan.shape) * elementBytes[input.dataType]

@@ -80,8 +80,9 @@ class Redirects {
 
   #find(target: string): RouteMatch | null {
     const { v2, metrics } = this.#parts
-    // Every other path of the metrics port is an empty page; here it is not there.
-    this.#router ??= new Router([...v2, ...metrics().filter(({ path }) => path === '/metrics')])
+    // Every other path of the metrics port is an empty page; here it is not there. KServe's page of that name is not meant.
+    const isPage = ({ path }: Route): boolean => path === '/metrics'
+    this.#router ??= new Router([...v2.filter((route) => !isPage(route)), ...metrics().filter(isPage)])
     return this.#router.find(target)
   }
 

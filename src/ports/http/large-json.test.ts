@@ -7,7 +7,7 @@ import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { inject, type InjectedAnswer, type InjectedInit } from '../../../test/fakes/injected-request.ts'
-import { copyOutputs, isLargeAnswer } from './large-json.ts'
+import { copyOutputs, isLargeAnswer, isLargeListAnswer } from './large-json.ts'
 import { until } from '../../../test/until.ts'
 
 const xy = (extra = ''): string =>
@@ -220,6 +220,14 @@ test('an answer is large by what is printed of it: not by binary outputs, nor by
   assert.equal(isLargeAnswer([tensor], { ...base, outputs: [{ ...selection, name: 'other' }] }), false)
   const sharedMemory = { region: 'r', offset: 0n, byteSize: 262_144n }
   assert.equal(isLargeAnswer([tensor], { ...base, outputs: [{ ...selection, sharedMemory }] }), false)
+})
+
+test('a nested answer is large by its lists, also where they are empty', () => {
+  const signature = fixture.engine.findVersion('same', '').signature
+  const context = { signature, outputs: [], binaryOutputDefault: false }
+  const isLarge = (shape: readonly number[]): boolean =>
+    isLargeListAnswer([new Tensor('Y', 'FP32', shape, new Uint8Array(0))], context, 1000)
+  assert.deepEqual([isLarge([1000, 0]), isLarge([1001, 0]), isLarge([40, 40, 0, 9])], [false, true, true])
 })
 
 test('ranking thousands of classes makes a small output a large answer, ranking a few does not', () => {

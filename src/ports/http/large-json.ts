@@ -3,7 +3,7 @@
 import { takeTurn, waitTurn } from '../../base/run-in-slices.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { elementBytes } from '../../tensor/data-type.ts'
-import { elementCount } from '../../tensor/shape.ts'
+import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { OutputSelection } from '../../protocol/parsed-infer.ts'
 import type { PrintedOutputs } from '../../protocol/infer-response-writer.ts'
@@ -42,8 +42,15 @@ export function isLargeAnswer(outputs: readonly Tensor[], context: PrintedOutput
 /** The same for nested lists. Short ones cost as much as long ones, so they are large beyond a number of elements, too. HOT. */
 export function isLargeListAnswer(outputs: readonly Tensor[], context: PrintedOutputs, mostElements: number): boolean {
   let elements = 0
-  for (const { shape } of outputs) elements += elementCount(shape)
+  for (let i = 0; i < outputs.length; i++) elements += printedCount((outputs[i] as Tensor).shape)
   return elements > mostElements || isLargeAnswer(outputs, context)
+}
+
+/** Elements, and the lists that have none: ten million empty lists are thirty megabytes of text. */
+function printedCount(shape: Shape): number {
+  let count = 1
+  for (let i = 0; i < shape.length; i++) count *= Math.max(1, shape[i] as number)
+  return count
 }
 
 /** Bytes of the outputs that are printed; each class counts as `bytesPerClass`. */

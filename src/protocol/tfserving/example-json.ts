@@ -6,12 +6,13 @@ import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { isB64Object, jsonDebugText, jsonTypeName } from './json-debug-text.ts'
 import { firstValue, inTheirWords, invalid } from './predict-request.ts'
 import { encodeServing } from './serving-messages.ts'
+import { inContext } from './serving-request.ts'
 import { isKnownSignature } from './tensorflow-type.ts'
 
 /** Values of all examples together. The document is kept whole, and a value costs more memory than its text. */
 const mostValues = 65_536
 
-export function readJsonExamples(body: Uint8Array): Buffer[] {
+export function readJsonExamples(body: Uint8Array): readonly Buffer[] {
   let document: JsonNode
   try {
     document = parseJsonDocument(firstValue(body), mostValues)
@@ -31,8 +32,7 @@ export function readJsonExamples(body: Uint8Array): Buffer[] {
   if (examples === undefined) throw misformed("When method is classify, key 'examples' is expected and was not found")
   if (!Array.isArray(examples)) throw misformed("Expecting 'examples' value to be an list/array")
   if (examples.length === 0) throw misformed("'examples' value is an empty array")
-  // A message behind another one is merged into it: an example has the features of the context and its own.
-  return examples.map((example) => Buffer.concat([shared, encodeExample(example)]))
+  return inContext(shared, examples.map(encodeExample))
 }
 
 const noBytes = Buffer.alloc(0)

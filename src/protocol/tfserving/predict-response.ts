@@ -3,6 +3,7 @@
 
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import { shownError } from '../error-body.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
 import { NestedPrinter, printByName, type ElementForms } from '../nested-printer.ts'
 import { doubleText, floatText } from './decimal-text.ts'
@@ -93,5 +94,5 @@ class OutputPrinter extends NestedPrinter {
 
 /** `{"error": …}` */
 export function tfErrorBody(message: string): Buffer {
-  return Buffer.from(`{\n    "error": ${JSON.stringify(message)}\n}`)
+  return Buffer.from(`{\n    "error": ${JSON.stringify(shownError(message))}\n}`)
 }

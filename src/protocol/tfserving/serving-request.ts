@@ -2,7 +2,7 @@
 // message: what is in them is read later, perhaps in steps.
 
 import type { MessageValue } from '../../protobuf/message-codec.ts'
-import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
+import { ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { tooManyTensors, type InferLimits } from '../request-limits.ts'
 import { invalid } from './predict-request.ts'
 import { decodeViews } from './serving-messages.ts'
@@ -130,15 +130,21 @@ export function specOf({ modelSpec }: MessageValue): WireModelSpec {
   }
 }
 
-function examplesOf({ input }: MessageValue): Buffer[] {
+function examplesOf({ input }: MessageValue): readonly Buffer[] {
   const { exampleList, exampleListWithContext } = (input ?? {}) as MessageValue
   const list = (exampleList ?? exampleListWithContext ?? {}) as MessageValue
   const examples = (list['examples'] ?? []) as Buffer[]
-  const context = (list['context'] ?? noBytes) as Buffer
-  if (context.length === 0) return examples
-  // A message behind another one is merged into it. The context is copied once for each example.
+  return inContext((list['context'] ?? noBytes) as Buffer, examples)
+}
+
+/** The examples with the features that they share. The context is copied once for each of them. Throws INVALID_ARG. */
+export function inContext(context: Buffer, examples: readonly Buffer[]): readonly Buffer[] {
   const bytes = context.length * examples.length
-  if (bytes > mostContextBytes) throw malformed(`its context takes ${bytes} bytes with all examples`)
+  if (bytes === 0) return examples
+  if (bytes > mostContextBytes) {
+    throw invalid(`the context takes ${bytes} bytes with all examples, at most ${mostContextBytes} are taken`)
+  }
+  // A message behind another one is merged into it: an example has the features of the context and its own.
   return examples.map((example) => Buffer.concat([context, example]))
 }
 

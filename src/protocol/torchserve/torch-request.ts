@@ -3,7 +3,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { bytesElement } from '../bytes-element.ts'
+import { bytesElement, bytesElementsInSteps } from '../bytes-element.ts'
 import { formFields } from '../form-fields.ts'
 
 type TorchRequest = {
@@ -22,21 +22,21 @@ export function* torchTensors(request: TorchRequest, isBatching: boolean): Gener
   const form = yield* formFields(body, contentType)
   // TorchServe passes the media type on without its parameters.
   const mediaType = (contentType.split(';', 1)[0] ?? '').trim()
-  return fieldTensors(form ?? [{ name: 'body', contentType: mediaType, value: body }], request, isBatching)
+  return yield* fieldTensors(form ?? [{ name: 'body', contentType: mediaType, value: body }], request, isBatching)
 }
 
-/** The fields as they were sent. */
-export function fieldTensors(
+/** The fields as they were sent, in steps. */
+export function* fieldTensors(
   fields: readonly Field[],
   { id, headers }: Pick<TorchRequest, 'id' | 'headers'>,
   isBatching: boolean,
-): Tensor[] {
+): Generator<void, Tensor[]> {
   // The last field of a name counts, as in TorchServe. A header may not take the name of a field.
   const described = JSON.stringify(fields.map((field) => [field.name, field.contentType, field.value.length]))
   const head = `{"id":"${id}","headers":${headers},"fields":${described}}`
   const shape = isBatching ? [1, 1] : [1]
   return [
-    new Tensor('data', 'BYTES', shape, bytesElement(fields.map(({ value }) => value))),
+    new Tensor('data', 'BYTES', shape, yield* bytesElementsInSteps([fields.map(({ value }) => value)])),
     new Tensor('request', 'BYTES', shape, bytesElement([Buffer.from(head)])),
   ]
 }

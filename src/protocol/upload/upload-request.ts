@@ -19,6 +19,8 @@ export type UploadRequest = {
 }
 
 const mostTopK = 1000
+/** Of a field that is no upload. */
+const mostFieldBytes = 1024
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 /** In steps. A field `model` or `top_k` of a form, or of the query, is no upload. Throws INVALID_ARG. */
@@ -30,8 +32,8 @@ export function* uploadRequest(body: Buffer, contentType: string, target: string
   const fields = /^\s*multipart\//i.test(contentType) ? yield* formFields(body, contentType) : null
   const uploads: Upload[] = []
   for (const { name, fileName, value } of fields ?? []) {
-    if (fileName === '' && name === 'model') model = value.toString()
-    else if (fileName === '' && name === 'top_k') topK = value.toString()
+    if (fileName === '' && name === 'model') model = shortText(name, value)
+    else if (fileName === '' && name === 'top_k') topK = shortText(name, value)
     else uploads.push({ fileName: shortened(fileName === '' ? name : fileName), bytes: value })
   }
   if (fields === null) uploads.push({ fileName: '', bytes: body })
@@ -39,6 +41,11 @@ export function* uploadRequest(body: Buffer, contentType: string, target: string
     throw invalid('nothing was uploaded: send a file as the body, or in a field of a multipart form')
   }
   return { uploads, model, topK: readTopK(topK) }
+}
+
+function shortText(name: string, value: Buffer): string {
+  if (value.length <= mostFieldBytes) return value.toString()
+  throw invalid(`the field '${name}' of the form has ${value.length} bytes, at most ${mostFieldBytes} are read`)
 }
 
 const shortened = (name: string): string => name.replaceAll(/\p{Cc}/gu, '').slice(0, 255)

@@ -39,11 +39,16 @@ export function requireRelativePath(path: string, where: string): string {
   throw new ServerError('INVALID_ARG', `${where} has the name ${shownName(path)}, which is refused: it has ${problem}`)
 }
 
-/** One of the paths that is a folder for another one of them; null when there is none. */
-export function fileAsFolder(paths: ReadonlySet<string>): string | null {
+/** Why the paths of files cannot lie below one folder; null when they can. Each of their folders is looked at once. */
+export function folderProblem(paths: ReadonlySet<string>, mostFolders: number): string | null {
+  const folders = new Set<string>()
   for (const path of paths) {
     for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) {
-      if (paths.has(path.slice(0, end))) return path.slice(0, end)
+      const folder = path.slice(0, end)
+      // The folders around it were looked at with it.
+      if (folders.has(folder)) break
+      if (paths.has(folder)) return `${shownName(folder)} is in it both as a file and as a folder`
+      if (folders.add(folder).size > mostFolders) return `its files lie in more than ${mostFolders} folders`
     }
   }
   return null

@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { extract, type Header } from 'tar-stream'
 import { ServerError } from '../../base/server-error.ts'
-import { fileAsFolder, requireRelativePath, shownName } from './safe-name.ts'
+import { folderProblem, requireRelativePath, shownName } from './safe-name.ts'
 
 export type ArchiveLimits = { readonly maxEntries: number; readonly maxUnpackedBytes: number }
 
@@ -40,6 +40,8 @@ export async function unpackArchive(
   const fed = (await beginsWith(file, gzipMark))
     ? pipeline(source, createGunzip(), boundedEntries(limits, name), entries)
     : pipeline(source, entries)
+  // It may fail before the loop ends, which tells why. A rejection that nobody waits for would end the process.
+  fed.catch(() => undefined)
   try {
     for await (const entry of entries) {
       const { header } = entry
@@ -71,8 +73,8 @@ export async function unpackArchive(
     throw unpackFailure(reason, name)
   }
   followLinks(files, links, name)
-  const both = fileAsFolder(new Set(files.keys()))
-  if (both !== null) throw refusedArchive(name, `${shownName(both)} is in it both as a file and as a folder`)
+  const problem = folderProblem(new Set(files.keys()), limits.maxEntries)
+  if (problem !== null) throw refusedArchive(name, problem)
   for (const folder of folders) {
     if (files.has(folder)) throw refusedArchive(name, `${shownName(folder)} is in it both as a file and as a folder`)
     files.set(folder, { path: folder, sha256: '', sizeBytes: 0 })

@@ -8,6 +8,7 @@ import { beginsWith, refusedArchive, unpackArchive, type ArchiveLimits } from '.
 import { unpackZip } from './unpack-zip.ts'
 
 const zipMark = [0x50, 0x4b]
+const partsName = '.parts'
 
 /**
  * The folder exists and is empty. `marker` is a file that lies at the top of every such archive: a .tar may have one folder around
@@ -36,7 +37,7 @@ async function unpackTar(
   marker: string,
 ): Promise<void> {
   // Names are checked when all of them are known. Until then an entry has a number for its name.
-  const parts = path.join(target, '.parts')
+  const parts = path.join(target, partsName)
   await mkdir(parts)
   let count = 0
   const files = await unpackArchive(file, name, limits, async (content) => {
@@ -45,6 +46,9 @@ async function unpackTar(
     await pipeline(content, createWriteStream(place, { flags: 'wx', mode: 0o600 }))
     return { sha256: part, sizeBytes: (await stat(place)).size }
   })
+  if (files.some(({ path: one }) => one === partsName || one.startsWith(`${partsName}/`))) {
+    throw refusedArchive(name, `it has an entry with the name ${partsName}, where its files wait to be placed`)
+  }
   const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
   if (bytes > limits.maxUnpackedBytes) {
     throw refusedArchive(name, `with the copies that its links are it has more than ${limits.maxUnpackedBytes} bytes`)

@@ -118,6 +118,23 @@ describe('unpacking a zip file', () => {
     await assert.rejects(unpacking, { code: 'INVALID_ARG', message: /its entries overlap/ })
   })
 
+  test('lets others have their turn while a long list is checked', async () => {
+    const entries = [...Array.from({ length: 5000 }, (_, i) => ({ name: `${i}` })), { name: '0' }]
+    const file = path.join(root, 'long.zip')
+    await writeFile(file, zipOf(entries))
+    let turns = 0
+    const count = (): void => {
+      turns++
+      if (!isOver) setImmediate(count)
+    }
+    let isOver = false
+    setImmediate(count)
+    const unpacking = unpackZip(file, 'some.mar', root, { maxEntries: 6000, maxUnpackedBytes: 100 })
+    await assert.rejects(unpacking, /two entries/)
+    isOver = true
+    assert.ok(turns >= 8, `${turns} turns`)
+  })
+
   const refusals: [what: string, bytes: () => Buffer, reason: RegExp][] = [
     ['a name that climbs', () => zipOf([{ name: '../evil' }]), /the name '\.\.'/],
     ['an absolute name', () => zipOf([{ name: '/etc/evil' }]), /a leading slash/],
@@ -136,6 +153,11 @@ describe('unpacking a zip file', () => {
     ['an entry that is too short', () => zipOf([{ name: 'x', content: 'abc', size: 10 }]), /size that its list says/],
     ['another checksum', () => zipOf([{ name: 'x', content: 'abc', checksum: 1 }]), /checksum that its list says/],
     ['a file that is a folder', () => zipOf([{ name: 'a/b/c' }, { name: 'a' }]), /"a" is in it both/],
+    [
+      'files in more folders than it may have files',
+      () => zipOf([{ name: 'a/b/c/d' }, { name: 'a/b/c/e' }, { name: 'f/g/h/i' }]),
+      /its files lie in more than 5 folders/,
+    ],
     ['more entries than it has', () => zipOf([{ name: 'x' }], 3), /damaged/],
     ['what is cut short', () => zipOf([{ name: 'x', content: 'abc' }]).subarray(20), /cut short|damaged/],
     ['no zip file', () => Buffer.from('PK no zip'), /no zip file/],

@@ -6,9 +6,10 @@ import { mkdir, open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32, createInflateRaw } from 'node:zlib'
 import { ServerError } from '../../base/server-error.ts'
-import { fileAsFolder, requireRelativePath, shownName } from './safe-name.ts'
+import { folderProblem, requireRelativePath, shownName } from './safe-name.ts'
 import { refusedArchive as refused, unpackFailure, type ArchiveLimits } from './unpack-archive.ts'
 
 type ZipEntry = {
@@ -24,6 +25,8 @@ type ZipEntry = {
 /** The list of 100,000 entries with long names is smaller. */
 const mostListBytes = 32 * 1024 * 1024
 const pieceBytes = 64 * 1024
+/** Entries that are looked at before others have their turn: some milliseconds. */
+const turnEntries = 1000
 const endSignature = 0x06054b50
 const end64Signature = 0x06064b50
 const locator64Signature = 0x07064b50
@@ -39,7 +42,7 @@ export async function unpackZip(file: string, name: string, target: string, limi
   const handle = await open(file, 'r')
   try {
     const { size } = await handle.stat()
-    const entries = checked(await readList(handle, size, name, limits), size, name, limits)
+    const entries = await checked(await readList(handle, size, name, limits), size, name, limits)
     for (const entry of entries) await unpackEntry(handle, size, entry, name, target)
   } catch (reason) {
     throw unpackFailure(reason, name)
@@ -93,7 +96,7 @@ async function readList(handle: FileHandle, size: number, name: string, limits: 
     ]
     const next = at + 46 + nameBytes + extraBytes + noteBytes
     if (next > list.length) throw refused(name, 'it is damaged')
-    entries.push(readEntry(list, at, nameBytes, extraBytes, name))
+    if (entries.push(readEntry(list, at, nameBytes, extraBytes, name)) % turnEntries === 0) await nextTurn()
     at = next
   }
   return entries
@@ -132,16 +135,24 @@ function wideNumbers(numbers: [number, number, number], extra: Buffer, name: str
   throw refused(name, 'it is damaged')
 }
 
-function checked(entries: readonly ZipEntry[], size: number, name: string, limits: ArchiveLimits): ZipEntry[] {
+async function checked(
+  entries: readonly ZipEntry[],
+  size: number,
+  name: string,
+  limits: ArchiveLimits,
+): Promise<ZipEntry[]> {
   const seen = new Set<string>()
+  const files: ZipEntry[] = []
   let unpackedBytes = 0
   let storedBytes = 0
-  const files = entries.filter((entry) => {
+  for (const [index, entry] of entries.entries()) {
+    if (index % turnEntries === turnEntries - 1) await nextTurn()
     const isFolder = entry.path.endsWith('/')
     const entryPath = requireRelativePath(isFolder ? entry.path.slice(0, -1) : entry.path, `an entry of ${name}`)
-    if (isFolder) return false
+    if (isFolder) continue
     if (seen.has(entryPath)) throw refused(name, `it has two entries with the name ${shownName(entryPath)}`)
     seen.add(entryPath)
+    files.push(entry)
     unpackedBytes += entry.sizeBytes
     storedBytes += entry.storedBytes
     // One part of the file that stands for many entries makes a small archive a bomb.
@@ -149,10 +160,9 @@ function checked(entries: readonly ZipEntry[], size: number, name: string, limit
     if (unpackedBytes > limits.maxUnpackedBytes) {
       throw refused(name, `it unpacks to more than ${limits.maxUnpackedBytes} bytes`)
     }
-    return true
-  })
-  const both = fileAsFolder(seen)
-  if (both !== null) throw refused(name, `${shownName(both)} is in it both as a file and as a folder`)
+  }
+  const problem = folderProblem(seen, limits.maxEntries)
+  if (problem !== null) throw refused(name, problem)
   return files
 }
 

@@ -89,6 +89,20 @@ describe('an archive of TorchServe', () => {
     ],
     ['zeros without end behind the entries', () => unpackTar(plain, Buffer.alloc(1_000_000)), /heads included/],
     [
+      'a .tar.gz whose end is missing',
+      async () => {
+        const file = placeOf('short.tar.gz')
+        await writeFile(file, gzipSync(await tarOf(plain)).subarray(0, -12))
+        return unpack(file)
+      },
+      /damaged: unexpected end of file/,
+    ],
+    [
+      'a file where the others wait to be placed',
+      () => unpackTar([...plain, { name: '.parts/0', content: '{}' }]),
+      /an entry with the name \.parts/,
+    ],
+    [
       'a pipe',
       async () => {
         const file = placeOf('pipe.mar')

@@ -27,6 +27,7 @@ export class ReceivedRequest implements HttpRequest {
   isAnswered = false
   readonly #connection: RequestHost
   #memory: RequestMemory | null = null
+  #isOver = false
 
   constructor(connection: RequestHost, head: RequestHead) {
     this.#connection = connection
@@ -55,12 +56,17 @@ export class ReceivedRequest implements HttpRequest {
 
   /** Made when something is held for the request beside its body, which is rare. */
   get memory(): RequestMemory {
-    this.#memory ??= this.#connection.memoryOfRequest()
-    return this.#memory
+    if (this.#memory !== null) return this.#memory
+    const memory = this.#connection.memoryOfRequest()
+    // What is held after the end would never go back.
+    if (this.#isOver) memory.end()
+    this.#memory = memory
+    return memory
   }
 
   /** Everything that was held for the request goes back. */
   endMemory(): void {
+    this.#isOver = true
     this.#memory?.end()
   }
 
