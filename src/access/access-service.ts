@@ -142,6 +142,8 @@ class OpenedParts {
   store: RedisLimitStore | null = null
   #next: TokenVerifier | null = null
   #nextStore: RedisLimitStore | null = null
+  #issuers = '[]'
+  #nextIssuers = '[]'
   #address = ''
   #nextAddress = ''
   readonly #dependencies: AccessServiceDependencies
@@ -150,10 +152,15 @@ class OpenedParts {
     this.#dependencies = dependencies
   }
 
-  /** A store that stays the same keeps its connection. */
+  /**
+   * A store that stays the same keeps its connection. Issuers that stay the same keep their keys: one that is away must not lock everybody
+   * out as soon as somebody makes an API key.
+   */
   async prepare({ config }: AccessRules): Promise<void> {
     const { store, onStoreFailure, issuers } = config
-    this.#next = await TokenVerifier.open(this.#dependencies, issuers)
+    this.#nextIssuers = JSON.stringify(issuers)
+    this.#next =
+      this.#nextIssuers === this.#issuers ? this.inForce : await TokenVerifier.open(this.#dependencies, issuers)
     this.#nextAddress = store === null ? '' : JSON.stringify([store, onStoreFailure])
     if (this.#nextAddress === this.#address) this.#nextStore = this.store
     else this.#nextStore = store === null ? null : await RedisLimitStore.open(this.#dependencies, store, onStoreFailure)
@@ -161,6 +168,7 @@ class OpenedParts {
 
   change(): void {
     this.inForce = this.#next
+    this.#issuers = this.#nextIssuers
     if (this.store !== this.#nextStore) this.store?.close()
     this.store = this.#nextStore
     this.#address = this.#nextAddress

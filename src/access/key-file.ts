@@ -25,6 +25,8 @@ export type KeyRecord = {
   readonly revokedMs: number | null
 }
 
+/** A change takes milliseconds. A lock of this age was left behind by a process that was killed. */
+const staleLockMs = 60_000
 const largestFileBytes = 16 * 1024 * 1024
 const mostKeys = 20_000
 const mostAddresses = 100
@@ -117,9 +119,10 @@ export async function changeKeyFile<T>(
   change: (records: readonly KeyRecord[]) => { readonly records: readonly KeyRecord[]; readonly result: T },
 ): Promise<T> {
   const lock = `${path}.lock`
+  if ((await ageOf(lock)) > staleLockMs) await unlink(lock).catch(() => undefined)
   const held = await open(lock, 'wx', 0o600).catch((reason: unknown) => {
     const isHeld = (reason as NodeJS.ErrnoException).code === 'EEXIST'
-    const text = isHeld ? `another command changes the keys; if there is none, remove '${lock}'` : messageOf(reason)
+    const text = isHeld ? `another command changes the keys; if there is none, try again in a minute` : messageOf(reason) // prettier-ignore
     throw new ServerError('UNAVAILABLE', `cannot change the keys in '${path}': ${text}`, { cause: reason })
   })
   try {
@@ -131,4 +134,10 @@ export async function changeKeyFile<T>(
     await held.close()
     await unlink(lock)
   }
+}
+
+/** Milliseconds; 0: there is no such file. */
+const ageOf = async (path: string): Promise<number> => {
+  const facts = await stat(path).catch(() => null)
+  return facts === null ? 0 : Date.now() - facts.mtimeMs
 }
