@@ -34,9 +34,9 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'batches of the OpenAI API that wait to be checked, one at a time': ['jobs/openai-batches.ts mostWaitingBatches'],
   'batches of the OpenAI API that are kept, and their age': ['jobs/batch-files.ts mostBatchRecords'],
-  'texts beside a batch (`metadata`), characters of each, batches or files of one page': [
-    'frontends/openai/batch-endpoints.ts mostMetadata',
-    'frontends/openai/batch-endpoints.ts longestMetadataText',
+  'texts beside a batch or a response (`metadata`), characters of each, batches or files of one page': [
+    'protocol/openai/request-metadata.ts mostMetadata',
+    'protocol/openai/request-metadata.ts longestMetadataText',
     'frontends/openai/batch-endpoints.ts largestPage',
   ],
   'CUDA graphs of an instance': ['backends/onnx/native/gpu-graphs.ts mostGraphs'],
@@ -192,6 +192,8 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/openai/generation-request.ts mostAnswers',
     'protocol/openai/generation-request.ts mostPromptTokens',
     'protocol/openai/embedding-request.ts mostTokens',
+    'frontends/openai/generation-call.ts mostKeptLogprobs',
+    'frontends/openai/generation-call.ts mostLogprobsOfPiece',
   ],
   'stop strings, logit biases, schemas, grammars and choices of a call of the OpenAI API': [
     'protocol/openai/sampling-parameters.ts mostStopStrings',
