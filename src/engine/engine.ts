@@ -182,8 +182,8 @@ export class Engine {
   }
 
   /** The error of whoever comes while the server starts. */
-  startingError(): ServerError {
-    const text = `Server not ready: ${startingText(this.#lifecycle.progress.underWay())}. Ask again in a second`
+  startingError(isVisible?: (model: string) => boolean): ServerError {
+    const text = `Server not ready: ${startingText(this.#lifecycle.progress.underWay(), isVisible)}. Ask again in a second`
     return ServerError.withoutStack('UNAVAILABLE', text, 1)
   }
 

@@ -43,10 +43,15 @@ export function healthReport(sources: ReportSources): HealthReport {
 /** A sentence names so many models and counts the others. */
 const namedModels = 5
 
-export function startingText(loading: readonly LoadUnderWay[]): string {
+/** Models that may not be seen are counted. */
+export function startingText(
+  loading: readonly LoadUnderWay[],
+  isVisible: (model: string) => boolean = () => true,
+): string {
   if (loading.length === 0) return 'the server is starting'
-  const named = loading.slice(0, namedModels).map(({ model, seconds }) => `'${model}' for ${seconds} s`)
-  const others = loading.length > namedModels ? [`${loading.length - namedModels} more`] : []
+  const seen = loading.filter(({ model }) => isVisible(model)).slice(0, namedModels)
+  const named = seen.map(({ model, seconds }) => `'${model}' for ${seconds} s`)
+  const others = loading.length > seen.length ? [`${loading.length - seen.length} more`] : []
   return `the server is starting, it loads ${[...named, ...others].join(', ')}`
 }
 

@@ -134,6 +134,20 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     assert.equal((await ask(`${server.url}/v2/trace/setting`, web)).status, 403)
   })
 
+  await t.test('the load of the server is told to everybody, that of models to who may see all of them', async () => {
+    const loadFor = async (key: string): Promise<string> => {
+      const format = { 'endpoint-load-metrics-format': 'text' }
+      const headers = key === '' ? format : { ...format, authorization: `Bearer ${key}` }
+      const answer = await fetch(`${server.url}/v2/health/ready`, { headers })
+      return answer.headers.get('endpoint-load-metrics') ?? ''
+    }
+    await until(async () => (await loadFor(boss)).includes('pressure.secret='), 'a report of the load')
+    for (const key of ['', web]) {
+      const load = await loadFor(key)
+      assert.ok(load.includes('application_utilization=') && !load.includes('pressure.'), load)
+    }
+  })
+
   await t.test('a name that is nearly right is told the models that the caller may use, and no others', async () => {
     const unknown = (model: string): string => `Request for unknown model: '${model}' is not found`
     const told = async (model: string, key: string): Promise<string> =>

@@ -197,7 +197,7 @@ export class InferStream {
     const { load = null } = this.#parts
     if (load === null) return
     const format = load.isTold ? 'bin' : metadataValue(this.#call.metadata, loadFormatHeader)
-    const header = format === null ? null : load.header(format)
+    const header = format === null ? null : load.header(format, this.#caller)
     if (header !== null) this.#call.trailWith(header)
   }
 

@@ -5,7 +5,7 @@ import type { Admission, Verdict } from '../../access/admission.ts'
 import type { AdmissionFacts, ClientCertificate } from '../../access/admission-facts.ts'
 import type { Refusal, RefusalReason } from '../../access/refusal.ts'
 import type { ApiName } from '../../access/api-name.ts'
-import { anonymous } from '../../access/caller.ts'
+import { anonymous, type Caller } from '../../access/caller.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -76,9 +76,9 @@ export class GrpcPort {
   }
 
   /** Until the result is called, only questions about health are answered; all else gets `refuse`. */
-  hold(refuse: () => GrpcStatus): () => void {
+  hold(refuse: (caller: Caller) => GrpcStatus): () => void {
     const open = this.#methods
-    const begin: GrpcMethod['begin'] = (call) => call.finish(refuse())
+    const begin: GrpcMethod['begin'] = (call, caller) => call.finish(refuse(caller))
     const held = [...open].map(([path, method]): [string, GrpcMethod] => [
       path,
       method.api === 'health' ? method : { ...method, begin },

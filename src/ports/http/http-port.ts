@@ -112,9 +112,9 @@ export class HttpPort implements HttpService {
    * Until the result is called, only what asks about the server as a whole is answered; all else gets `refuse`. The routes
    * stay the same, so that no request pays for it later.
    */
-  hold(refuse: () => HttpResponse): () => void {
+  hold(refuse: (caller: Caller) => HttpResponse): () => void {
     const open = this.#router
-    const handle: RouteHandler = (request) => request.respond(refuse())
+    const handle: RouteHandler = (request, _name, _version, caller) => request.respond(refuse(caller))
     this.#router = new Router(open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })))
     return () => void (this.#router = open)
   }
