@@ -219,6 +219,25 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     await until(async () => /"access.key.created".*by 'boss'/.test(await readFile(auditLog, 'utf8')), 'the audit')
   })
 
+  await t.test('what lasts ends when its key is revoked: a feed, and a stream of inferences', async () => {
+    const [watcher, streamer] = [await folder.key('watcher', '--role', 'operator'), await folder.key('web-stream')]
+    await until(async () => (await ask(`${server.url}/v2/live/history`, watcher)).status === 200, 'the new keys')
+    const feed = await fetch(`${server.url}/v2/live`, { headers: { authorization: `Bearer ${watcher}` } })
+    assert.equal(feed.status, 200)
+    const headers = { authorization: `Bearer ${streamer}` }
+    await using client = createGrpcClient({ url: `http://${server.grpcAddress}`, headers })
+    const stream = await client.openStream()
+    const inputs = { INPUT0: { shape: [1, 1], data: new Float32Array(1) } } as never
+    await stream.send('vision-a', inputs)
+    const answers = stream[Symbol.asyncIterator]()
+    assert.equal((await answers.next()).value?.error ?? null, null)
+    await folder.keys('revoke', 'watcher')
+    await folder.keys('revoke', 'web-stream')
+    await assert.rejects(answers.next(), { code: 'FORBIDDEN' })
+    const reader = (feed.body as ReadableStream<Uint8Array>).getReader()
+    while (!(await reader.read()).done);
+  })
+
   await t.test("NVIDIA's clients", async (inner) => {
     await reportPythonChecks(inner, 'access_client.py', `${server.address} ${server.grpcAddress} ${web} ${boss}`)
   })

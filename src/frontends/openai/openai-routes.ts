@@ -4,7 +4,16 @@ import type { Account } from '../../access/account.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { withHeaders } from '../../ports/http/cross-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { acting, everyOtherPath, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import {
+  acting,
+  everyOtherPath,
+  get,
+  getOrPost,
+  large,
+  post,
+  type Route,
+  type RouteHandler,
+} from '../../ports/http/route.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { headerOf, HttpResponse, jsonType, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
 import type { OpenAiEndpoints, OpenAiLimits, OpenAiRouteParts } from './openai-endpoints.ts'

@@ -42,7 +42,7 @@ export function orcaService(load: LoadSource, clock: Clock, log: Log): GrpcFront
     })
   }
   return {
-    methods: [{ path: '/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics', api: 'statistics', begin }],
+    methods: [{ path: '/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics', api: 'statistics', lasts: true, begin }],
     drain: (status) => {
       for (const call of calls) call.finish(status)
     },
