@@ -18,9 +18,9 @@ type Opened = {
   readonly service: AccessService
   readonly clock: ManualClock
   readonly keysFile: string
-  write(text: string): Promise<void>
+  readonly write: (text: string) => Promise<void>
   /** Whether a credential opens the metadata. */
-  opens(credential: string): Promise<boolean>
+  readonly opens: (credential: string) => Promise<boolean>
 }
 
 async function serviceUnderTest(t: TestContext, text = rules): Promise<Opened> {

@@ -13,6 +13,7 @@ export function rolloutRoutes(source: RolloutSource | null, parts: EndpointParts
   const via = handlersOnDemand(() => openEndpoints(source, parts), fail)
   const one = '/v2/rollouts/{rollout}'
   const ofModel = '/v2/models/{model}'
+  const events = via(({ rollouts }) => rollouts.events)
   const ofServer = [
     getOrPost(
       '/v2/rollouts',
@@ -36,13 +37,7 @@ export function rolloutRoutes(source: RolloutSource | null, parts: EndpointParts
       'rollouts',
       via(({ rollouts }) => rollouts.note),
     ),
-    lasting(
-      get(
-        `${one}/events`,
-        'rollouts',
-        via(({ rollouts }) => rollouts.events),
-      ),
-    ),
+    lasting(get(`${one}/events`, 'rollouts', events)),
     get(
       `${one}/report`,
       'rollouts',
