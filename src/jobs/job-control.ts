@@ -22,6 +22,8 @@ export interface JobKeeper {
   /** The lines that came with a job, or the path of a file of lines, which may be removed afterwards. */
   saveLines(id: string, lines: readonly string[] | string): Promise<void>
   remove(id: string): Promise<void>
+  /** Another server may have the jobs. */
+  close?(): Promise<void>
 }
 
 type JobParts = {
@@ -204,6 +206,7 @@ export class JobControl {
     this.#isClosed = true
     for (const job of this.#jobs.values()) job.cancelTimer?.()
     await Promise.all([...this.#jobs.values()].map((job) => this.#stop(job)))
+    await this.#parts.store.close?.()
   }
 
   #get(id: string): Job {

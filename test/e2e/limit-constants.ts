@@ -537,6 +537,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'releases/pin-book.ts mostHeld',
     'releases/release-control.ts longestNote',
     'releases/release-control.ts mostNotes',
+    'releases/release-control.ts mostNoteBytes',
+    'releases/file-release-store.ts longestFileName',
     'releases/release-control.ts mostRollouts',
     'releases/rollout-files.ts largestRolloutFileBytes',
   ],

@@ -209,6 +209,11 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
       assert.equal((await act('approve')).status, 409)
       assert.equal((await act('resume')).body.state, 'RUNNING')
       assert.equal((await act('notes', { text: 'looks fine' })).status, 201)
+      // Six bytes each where they are kept: more would make a record that other servers do not read.
+      const long = { text: '\u0001'.repeat(4096) }
+      for (let i = 0; i < 21; i++) assert.equal((await act('notes', long)).status, 201)
+      const over = await act('notes', long)
+      assert.deepEqual([over.status, JSON.stringify(over.body).includes('at most 524288 are kept')], [400, true])
       assert.equal((await act('rollback', { reason: 'not today' })).status, 200)
       const back = await reached(server, 'ROLLED_BACK')
       assert.equal(back.reason, 'not today')
