@@ -416,6 +416,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'transport/http2/closed-streams.ts mostStreams',
   ],
   'shortens a text that the server writes: logs, traces, audit, statistics, errors': [
+    'exchange/inference-meter.ts longestModelName',
     'engine/lifecycle/model-directory.ts mostCompared',
     'engine/lifecycle/model-directory.ts longestCompared',
     'scheduling/queue-guard.ts longestRetrySecs',
