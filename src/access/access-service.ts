@@ -13,6 +13,7 @@ import { KeyBook, type KeyWish, type ListedKey, type MadeKey } from './key-book.
 import type { KeyRecord } from './key-file.ts'
 import type { Refusal } from './refusal.ts'
 import type { KeptFile } from './kept-file.ts'
+import { Rights } from './rights.ts'
 import { quotaFile } from './quota-file.ts'
 import { RedisLimitStore } from './redis-limit-store.ts'
 import { TenantAccounts } from './tenant-accounts.ts'
@@ -90,6 +91,15 @@ export class AccessService {
     this.#policy = this.#policyOf(rules)
   }
 
+  /** What the keys of this name may do now; nothing when none of them holds. For work that goes on after its call. */
+  rightsOfKey(name: string): Rights {
+    const nowMs = this.#dependencies.clock.wallMs()
+    const holds = ({ revokedMs, expiresMs }: KeyRecord): boolean =>
+      revokedMs === null && (expiresMs === null || expiresMs > nowMs)
+    const found = this.#policy.keysByName.get(name)?.find(({ record }) => holds(record))
+    return found?.caller.rights ?? noRights
+  }
+
   async listKeys(): Promise<ListedKey[]> {
     return this.#keyBook.list(this.#dependencies.clock.wallMs())
   }
@@ -135,6 +145,8 @@ export class AccessService {
     await this.#quotas?.close()
   }
 }
+
+const noRights = new Rights({ allow: [], deny: [] })
 
 /** What the rules in force need, and what rules need that are being read: the verifier of tokens, the connection to Redis. */
 class OpenedParts {

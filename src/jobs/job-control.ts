@@ -120,7 +120,7 @@ export class JobControl {
   async create(
     plan: JobPlan,
     lines: readonly string[] | string,
-    { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
+    { kind, principal, tenant }: Pick<Caller, 'kind' | 'principal' | 'tenant'>,
     wantedId?: string,
   ): Promise<JobRecord> {
     await this.#parts.check(plan)
@@ -128,7 +128,7 @@ export class JobControl {
     await this.#makeRoom()
     this.#comingCount++
     try {
-      return await this.#keep(plan, lines, { principal, tenant }, wantedId)
+      return await this.#keep(plan, lines, { kind, principal, tenant }, wantedId)
     } finally {
       this.#comingCount--
     }
@@ -137,13 +137,14 @@ export class JobControl {
   async #keep(
     plan: JobPlan,
     lines: readonly string[] | string,
-    { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
+    { kind, principal, tenant }: Pick<Caller, 'kind' | 'principal' | 'tenant'>,
     wantedId: string | undefined,
   ): Promise<JobRecord> {
     const record: JobRecord = {
       id: wantedId ?? `job_${randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')}`,
       plan,
       author: principal,
+      authorKind: kind,
       tenant,
       createdMs: this.#parts.clock.wallMs(),
       state: plan.schedule === '' ? 'RUNNING' : 'WAITING',
