@@ -188,13 +188,13 @@ export class Engine {
   }
 
   /** What is not ready, and why. */
-  health(): HealthReport {
+  health(isVisible?: (model: string) => boolean): HealthReport {
     const { isLive, isReady } = this
     const { liveCheck = null } = this.#dependencies
     const isStrict = this.#options.isStrictReadiness
     const loading = this.#lifecycle.progress.underWay()
     const models = this.#models.values()
-    return healthReport({ state: this.#shownState, isLive, isReady, isStrict, models, liveCheck, loading })
+    return healthReport({ state: this.#shownState, isLive, isReady, isStrict, models, liveCheck, loading, isVisible })
   }
 
   /** Every reason there may be, and whether it holds. */

@@ -34,6 +34,14 @@ test('a version that was unloaded is no reason for not being ready; one that fai
   assert.deepEqual(reasonsWith('the file is broken'), ["model 'wine' version 2: the file is broken"])
 })
 
+test('who may not see a model is told that one is not ready, and not which', () => {
+  const versions = new Map([['1', version('1', 'UNAVAILABLE', 'the file is broken')]])
+  const models = [{ name: 'wine', versions }] as never
+  const sources = { state: 'READY', isLive: true, isReady: false, isStrict: true, models, liveCheck: null, loading: [] } as const // prettier-ignore
+  const { reasons, models: shown } = healthReport({ ...sources, isVisible: () => false })
+  assert.deepEqual([reasons, shown], [['a model that you may not see is not ready'], []])
+})
+
 test('who asks a server that starts is told the models that it may see, and how many others load', () => {
   const loading = ['wine', 'secret', 'corn'].map((model) => ({ model, seconds: 3 })) as never
   assert.equal(

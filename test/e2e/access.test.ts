@@ -134,6 +134,16 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     assert.equal((await ask(`${server.url}/v2/trace/setting`, web)).status, 403)
   })
 
+  await t.test('the health of the server is told to everybody, the models in it to who may see them', async () => {
+    const modelsFor = async (key: string): Promise<string[]> => {
+      const { models } = JSON.parse((await ask(`${server.url}/v2/health/detail`, key)).text) as { models: { name: string }[] } // prettier-ignore
+      return models.map(({ name }) => name).sort()
+    }
+    assert.deepEqual(await modelsFor(''), [])
+    assert.deepEqual(await modelsFor(web), ['vision-a'])
+    assert.deepEqual(await modelsFor(boss), ['secret', 'vision-a'])
+  })
+
   await t.test('the load of the server is told to everybody, that of models to who may see all of them', async () => {
     const loadFor = async (key: string): Promise<string> => {
       const format = { 'endpoint-load-metrics-format': 'text' }

@@ -78,7 +78,9 @@ export class MetadataEndpoints {
   }
 
   /** Always 200; the health is in the body. The delay of the next turn of the event loop shows how busy it is. */
-  readonly healthDetail = (request: HttpRequest): void => {
+  readonly healthDetail: RouteHandler = (request, _name, _version, caller) => {
+    const { rights } = caller
+    const isVisible = rights?.mayAll('console') === true ? null : visibleModels(caller, 'metadata')
     const askedMs = performance.now()
     setImmediate(() => {
       const { rss, heapUsed, external } = process.memoryUsage()
@@ -89,7 +91,7 @@ export class MetadataEndpoints {
         heapUsedBytes: heapUsed,
         externalBytes: external,
       }
-      request.respond(jsonResponse(encodeHealthDetail(this.#engine.health(), facts)))
+      request.respond(jsonResponse(encodeHealthDetail(this.#engine.health(isVisible ?? undefined), facts)))
     })
   }
 
@@ -152,10 +154,9 @@ export class MetadataEndpoints {
 }
 
 function startingResponse(engine: Engine, caller: Caller): HttpResponse {
-  const isVisible = visibleModels(caller, 'metadata') ?? (() => true)
+  const isVisible = visibleModels(caller, 'metadata') ?? undefined
   const error = engine.startingError(isVisible)
-  const loading = engine.health().loading.filter(({ model }) => isVisible(model))
-  const body = encodeStarting(error.message, loading)
+  const body = encodeStarting(error.message, engine.health(isVisible).loading)
   return new HttpResponse(httpStatusOf[error.code], jsonType, [body], { headers: retryHeaders(error) })
 }
 
