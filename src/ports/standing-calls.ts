@@ -12,7 +12,7 @@ const askEveryNs = 2e9
 /** One takes about a microsecond. */
 const callsPerStep = 100
 
-export type StandingCall = {
+type StandingCall = {
   readonly facts: AdmissionFacts
   isOver(): boolean
   /** The caller as it is known now: its rights may have changed. */
