@@ -201,6 +201,7 @@ export class ReleaseControl {
       return await this.#create(wanted)
     } finally {
       this.#beginning.delete(model)
+      this.#maker.settled(model)
     }
   }
 
