@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import { hostname, tmpdir } from 'node:os'
 import path from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
@@ -74,12 +74,23 @@ test('changes of keys at the same time count when their calls are answered', asy
   )
 })
 
-test('a lock that a killed process left behind keeps nobody from revoking a key for longer than a minute', async (t) => {
+test('a lock that a killed process left behind keeps nobody from revoking a key, one of another machine for a minute', async (t) => {
   const { service, keysFile } = await serviceUnderTest(t)
   await service.createKey(wish, 'boss')
   const lock = `${keysFile}.lock`
   await writeFile(lock, '')
   await assert.rejects(service.revokeKey('web', 'boss'), { code: 'UNAVAILABLE', message: /try again in a minute/ })
+  await writeFile(lock, `${hostname()} ${process.pid} `)
+  await assert.rejects(service.revokeKey('web', 'boss'), { code: 'UNAVAILABLE' }, 'its process runs')
+  await writeFile(lock, `${hostname()} ${2 ** 22 + 1} 77`)
+  await service.revokeKey('web', 'boss')
+  await service.createKey(wish, 'boss')
+  await writeFile(lock, `elsewhere ${2 ** 22 + 1} 77`)
+  await assert.rejects(
+    service.revokeKey('web', 'boss'),
+    { code: 'UNAVAILABLE' },
+    'nobody knows the processes of another machine',
+  )
   const old = new Date(Date.now() - 61_000)
   await utimes(lock, old, old)
   await service.revokeKey('web', 'boss')

@@ -39,18 +39,25 @@ export class FolderOwner {
     } catch (reason) {
       throw new ServerError('UNAVAILABLE', `the state folder '${this.#folder}' cannot be made: ${messageOf(reason)}; give another one with --state-dir`) // prettier-ignore
     }
-    const [pid = '', started = ''] = (await readFile(this.#lockFile, 'utf8').catch(() => '')).split(' ')
-    const owner = Number(pid)
-    // The number of a process that was killed may be another one's by now, as it soon is in a container.
-    const isOther = started !== '' && started !== (await startOf(owner))
-    if (owner > 0 && owner !== process.pid && isRunning(owner) && !isOther) {
+    const mark = await readFile(this.#lockFile, 'utf8').catch(() => '')
+    const owner = Number(mark.split(' ')[0])
+    if (owner > 0 && owner !== process.pid && (await isRunningStill(mark))) {
       throw new ServerError('UNAVAILABLE', `the state folder '${this.#folder}' belongs to the server with the process id ${owner}; give this server another one with --state-dir or another --id`) // prettier-ignore
     }
     const handle = await open(this.#lockFile, 'w', 0o600)
-    await handle.writeFile(`${process.pid} ${await startOf(process.pid)}`)
+    await handle.writeFile(await ownMark())
     await handle.close()
     this.#isTaken = true
   }
+}
+
+/** For a lock: which process has it. */
+export const ownMark = async (): Promise<string> => `${process.pid} ${await startOf(process.pid)}`
+
+/** The number of a process that was killed may be another one's by now, as it soon is in a container. */
+export async function isRunningStill(mark: string): Promise<boolean> {
+  const [pid = '', started = ''] = mark.split(' ')
+  return isRunning(Number(pid)) && (started === '' || started === (await startOf(Number(pid))))
 }
 
 /** When a process began, in ticks since the system did; '' where the system does not say. */
