@@ -176,7 +176,10 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
     await rolloutsOf(server)
     const post = (model: string, name: string) => call<ShownRollout>(server, '/v2/rollouts', { ...body, model, candidate: 1, name }) // prettier-ignore
     const same = await Promise.all(models.map((model) => post(model, 'same')))
-    assert.deepEqual(same.map(({ status }) => status).sort((a, b) => a - b), [201, 409])
+    assert.deepEqual(
+      same.map(({ status }) => status).sort((a, b) => a - b),
+      [201, 409],
+    )
     await call(server, '/v2/rollouts/same/rollback', {})
     const made = await Promise.all(models.map((model) => post(model, '')))
     const names = made.filter(({ status }) => status === 201).map(({ body: { name } }) => name)
