@@ -1,5 +1,6 @@
 // How loaded the server is. The code that works it out is read when somebody first asks: the first answer then has no report.
 
+import type { Caller } from './access/caller.ts'
 import type { Clock } from './base/clock.ts'
 import type { LoadSource } from './model/load-source.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
@@ -15,7 +16,7 @@ type LoadParts = {
 
 type Opened = {
   readonly meter: PressureMeter
-  readonly reportOf: (figures: LoadFigures, named: ReadonlyMap<string, number>) => LoadReport
+  readonly reportOf: (figures: LoadFigures, named: ReadonlyMap<string, number>, namesModels: boolean) => LoadReport
 }
 
 export class LazyLoadSource implements LoadSource {
@@ -26,7 +27,8 @@ export class LazyLoadSource implements LoadSource {
   #opening: Promise<void> | null = null
   #isClosed = false
   #figures: LoadFigures | null = null
-  #report: LoadReport | null = null
+  /** With the pressure of models, and without it, for callers who may not see the statistics of all models. */
+  #reports: { full: LoadReport | null; plain: LoadReport | null } = { full: null, plain: null }
 
   constructor(parts: LoadParts, isTold: boolean) {
     this.#parts = parts
@@ -45,8 +47,8 @@ export class LazyLoadSource implements LoadSource {
   }
 
   /** HOT with `--orca=always`: once a second a report is made. */
-  header(format: string): readonly string[] | null {
-    const report = this.#current()
+  header(format: string, caller: Caller): readonly string[] | null {
+    const report = this.#current(caller)
     if (report === null) return null
     switch (format.toLowerCase()) {
       case 'text':
@@ -60,8 +62,8 @@ export class LazyLoadSource implements LoadSource {
     }
   }
 
-  message(): Buffer | null {
-    return this.#current()?.message ?? null
+  message(caller: Caller): Buffer | null {
+    return this.#current(caller)?.message ?? null
   }
 
   close(): void {
@@ -69,14 +71,16 @@ export class LazyLoadSource implements LoadSource {
     this.#opened?.meter.close()
   }
 
-  #current(): LoadReport | null {
+  #current({ rights }: Caller): LoadReport | null {
     const figures = this.figures()
     if (figures === null || this.#opened === null) return null
-    if (this.#report === null || this.#figures !== figures) {
+    if (this.#figures !== figures) {
       this.#figures = figures
-      this.#report = this.#opened.reportOf(figures, this.#parts.named())
+      this.#reports = { full: null, plain: null }
     }
-    return this.#report
+    const kind = rights === null || rights.mayAll('statistics') ? 'full' : 'plain'
+    this.#reports[kind] ??= this.#opened.reportOf(figures, this.#parts.named(), kind === 'full')
+    return this.#reports[kind]
   }
 
   async #open(): Promise<void> {

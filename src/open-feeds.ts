@@ -47,6 +47,7 @@ export function openFeeds(parts: FeedParts, options: ServerOptions): OpenedFeeds
   })
   const { name, version } = engine.serverMetadata()
   const sources: FeedSources = {
+    clock,
     live,
     logs: logHistory ?? null,
     traces: traceHistory,

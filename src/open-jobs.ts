@@ -102,10 +102,14 @@ export async function openJobs(
   return { start, control, figures, batches, endpoints: new JobEndpoints(control, outputFile) }
 }
 
-/** The author had the right to the model when the job was posted. Its tenant pays for every line. */
-function callerOf({ author, tenant }: JobRecord, access: AccessService | null): Caller {
+/**
+ * The author had the right to the model when the job was posted. An API key that is revoked since then, or may do less, takes its jobs with it; what a token says of
+ * its caller is known while the token holds. The tenant of the author pays for every line.
+ */
+function callerOf({ author, authorKind, tenant }: JobRecord, access: AccessService | null): Caller {
   const account = access === null || tenant === '' ? null : access.accounts.of(tenant)
-  return makeCaller('anonymous', author, { tenant, account, isBackground: true })
+  const rights = access !== null && authorKind === 'api-key' ? access.rightsOfKey(author) : null
+  return makeCaller('anonymous', author, { tenant, account, rights, isBackground: true })
 }
 
 async function check(

@@ -1,7 +1,10 @@
 // Opens the ports of a server, before its models are loaded or after.
 
+import type { Caller } from './access/caller.ts'
+import { visibleModels } from './access/require-right.ts'
 import type { ClosingStack } from './base/closing-stack.ts'
 import { hostAndPort } from './base/host-and-port.ts'
+import type { ServerError } from './base/server-error.ts'
 import type { SharedMemoryRegistry } from './engine/shared-memory/shared-memory-registry.ts'
 import type { FeedsOnDemand } from './frontends/feeds/feed-routes.ts'
 import type { LazyReleases } from './lazy-releases.ts'
@@ -92,6 +95,8 @@ type Shared = Opening & {
 async function openMain(shared: Shared, releases: (() => void)[] | null): Promise<Addresses> {
   const { parts, options, ports, portsPlace, traffic } = shared
   const { engine } = parts
+  const startingErrorFor = (caller: Caller): ServerError =>
+    engine.startingError(visibleModels(caller, 'metadata') ?? undefined)
   let httpAddress: Address | null = null
   let grpcAddress: Address | null = null
   let metricsAddress: Address | null = null
@@ -100,7 +105,7 @@ async function openMain(shared: Shared, releases: (() => void)[] | null): Promis
     const grpcParts = { ...parts, otherPort: () => httpAddress?.port ?? null }
     const grpcOptions = { ...options.grpc, ...parts.tfserving?.grpcOptions }
     ports.grpc = portsPlace.add(createGrpcPort(grpcParts, grpcOptions), (opened) => opened.close())
-    releases?.push(ports.grpc.hold(() => GrpcStatus.of(engine.startingError())))
+    releases?.push(ports.grpc.hold((caller) => GrpcStatus.of(startingErrorFor(caller))))
     traffic.unshift({ protocol: 'grpc', meter: ports.grpc.traffic })
     grpcAddress = await ports.grpc.listen()
   }
@@ -108,7 +113,7 @@ async function openMain(shared: Shared, releases: (() => void)[] | null): Promis
     const otherPort = (): number | null => grpcAddress?.port ?? null
     const httpParts = { ...parts, otherPort, metricsPort: () => metricsAddress?.port ?? null }
     ports.http = portsPlace.add(createHttpPort(httpParts, options.http), (opened) => opened.close())
-    releases?.push(ports.http.hold(() => errorResponse(engine.startingError(), jsonType)))
+    releases?.push(ports.http.hold((caller) => errorResponse(startingErrorFor(caller), jsonType)))
     traffic.unshift({ protocol: 'http', meter: ports.http.traffic })
   }
   if (options.metrics !== null) {

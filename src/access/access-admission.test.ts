@@ -45,6 +45,7 @@ function admissionUnderTest(records: readonly KeyRecord[] = [record]): {
   clock: ManualClock
   setKeys: (keys: readonly KeyRecord[]) => void
   admit: (given: Partial<AdmissionFacts>, headers?: Readonly<Record<string, string>>) => Verdict
+  renew: (facts: AdmissionFacts) => Verdict
 } {
   const clock = new ManualClock()
   const policyOf = (keys: readonly KeyRecord[]): AccessPolicy => new AccessPolicy(configOf(rules), keys, () => null)
@@ -55,6 +56,7 @@ function admissionUnderTest(records: readonly KeyRecord[] = [record]): {
     setKeys: (keys) => void (policy = policyOf(keys)),
     admit: (given, headers = {}) =>
       admission.admit(factsOf({ header: (name) => headers[name] ?? null, ...given })) as Verdict,
+    renew: (facts) => admission.renew(facts) as Verdict,
   }
 }
 
@@ -128,6 +130,18 @@ test('after 20 wrong credentials in a minute an address is refused, and a caller
   assert.equal(reasonOf(admit({ peer: '192.0.2.2' }, { 'x-api-key': apiKeyText(other) })), 'unauthenticated')
   clock.advanceUs(3e6)
   assert.equal(wrong(22), 'unauthenticated')
+})
+
+test('a call that lasts is told when its key is revoked, and a thousand such calls lock no address out', () => {
+  const { admit, renew, setKeys, clock } = admissionUnderTest()
+  const header = (name: string): string | null => withKey[name as keyof typeof withKey] ?? null
+  const calls = Array.from({ length: 1000 }, () => factsOf({ ...infer(''), header, peer: '192.0.2.1', head: {} }))
+  for (const facts of calls) assert.equal(reasonOf(renew(facts)), 'admitted')
+  clock.advanceMs(400_000)
+  assert.equal(reasonOf(renew(calls[0] as AdmissionFacts)), 'admitted', 'what is remembered is not needed')
+  setKeys([{ ...record, revokedMs: 1 }])
+  for (const facts of calls) assert.equal(reasonOf(renew(facts)), 'unauthenticated')
+  assert.equal(reasonOf(admit({ peer: '192.0.2.1' }, { 'x-api-key': 'wrong' })), 'unauthenticated')
 })
 
 test('a credential of more than 8 KiB is refused before anything looks at it', () => {

@@ -80,23 +80,43 @@ export class AccessAdmission implements Admission {
     return caller.then((verdict) => this.#judge(verdict, facts, clock.nowNs()))
   }
 
+  /** HOT with many streams. No limit is looked at, and no failure noted: the messages of a stream are counted one by one. */
+  renew(facts: AdmissionFacts): Verdict | Promise<Verdict> {
+    const { clock, policy } = this.#dependencies
+    const rules = policy()
+    const nowNs = clock.nowNs()
+    const known = this.#byHead.get(facts.head)
+    const isKnown = known !== undefined && known.policy === rules && nowNs < known.untilNs
+    const verdict = isKnown ? known.caller : this.#identify(facts, rules, nowNs, true)
+    const judge = (found: Verdict): Verdict => {
+      if (found.kind === 'refused') return this.#refuse(found, '', facts, nowNs)
+      const refusal = this.#rightless(found, facts)
+      return refusal === null ? found : this.#refuse(refusal, found.principal, facts, nowNs)
+    }
+    return verdict instanceof Promise ? verdict.then(judge) : judge(verdict)
+  }
+
   #judge(verdict: Verdict, facts: AdmissionFacts, nowNs: number): Verdict | Promise<Verdict> {
     return verdict.kind === 'refused' ? this.#refuse(verdict, '', facts, nowNs) : this.#allow(verdict, facts, nowNs)
   }
 
   /** HOT: once per call. */
   #allow(caller: Caller, facts: AdmissionFacts, nowNs: number): Verdict | Promise<Verdict> {
-    const { rights, account } = caller
-    const { action, model } = facts
-    if (rights !== null && !isAllowed(rights, caller, facts)) {
-      const refusal = caller.kind === 'anonymous' ? noCredentials : forbidden(caller, action, model, facts.isForAll)
-      return this.#refuse(refusal, caller.principal, facts, nowNs)
-    }
-    if (account === null || isFree(action) || facts.isForSelf) return caller
+    const { account } = caller
+    const refusal = this.#rightless(caller, facts)
+    if (refusal !== null) return this.#refuse(refusal, caller.principal, facts, nowNs)
+    if (account === null || isFree(facts.action) || facts.isForSelf) return caller
     const over = account.admit(facts, nowNs)
     if (over === null) return caller
     if (!(over instanceof Promise)) return this.#refuse(over, caller.principal, facts, nowNs)
-    return over.then((refusal) => (refusal === null ? caller : this.#refuse(refusal, caller.principal, facts, nowNs)))
+    return over.then((found) => (found === null ? caller : this.#refuse(found, caller.principal, facts, nowNs)))
+  }
+
+  /** Null: the caller has the right that the call needs. */
+  #rightless(caller: Caller, facts: AdmissionFacts): Refusal | null {
+    const { rights } = caller
+    if (rights === null || isAllowed(rights, caller, facts)) return null
+    return caller.kind === 'anonymous' ? noCredentials : forbidden(caller, facts.action, facts.model, facts.isForAll)
   }
 
   #refuse(refusal: Refusal, principal: string, facts: AdmissionFacts, nowNs: number): Refusal {
@@ -104,7 +124,7 @@ export class AccessAdmission implements Admission {
     return refusal
   }
 
-  #identify(facts: AdmissionFacts, rules: AccessPolicy, nowNs: number): Verdict | Promise<Verdict> {
+  #identify(facts: AdmissionFacts, rules: AccessPolicy, nowNs: number, isRenewal = false): Verdict | Promise<Verdict> {
     const authorization = facts.header('authorization')
     const text = authorization ?? facts.header('x-api-key')
     if (text === null || text === '') return this.#withoutHeader(facts, rules)
@@ -117,12 +137,13 @@ export class AccessAdmission implements Admission {
       return known.caller
     }
     const address = callerAddress(facts, rules.config.trustedProxies)
-    const waitNs = this.#failures.waitNs(address, nowNs)
+    const waitNs = isRenewal ? 0 : this.#failures.waitNs(address, nowNs)
     if (waitNs > 0) return tooManyFailures(waitNs)
+    const call: Call = { facts, rules, digest, address, isRenewal }
     const credential = parseCredential(text, authorization === null)
-    if (credential.kind === 'key') return this.#ofKey(credential.key, { facts, rules, digest, address })
-    if (credential.kind === 'token') return this.#ofToken(credential.token, { facts, rules, digest, address })
-    return this.#wrong(address)
+    if (credential.kind === 'key') return this.#ofKey(credential.key, call)
+    if (credential.kind === 'token') return this.#ofToken(credential.token, call)
+    return this.#wrong(call)
   }
 
   /** A certificate holds as long as its connection does. */
@@ -138,16 +159,16 @@ export class AccessAdmission implements Admission {
     const key = call.rules.keys.get(id) ?? null
     const isRight = isSecretOf(secret, key?.hash ?? null)
     const nowMs = clock.wallMs()
-    if (!isRight || key === null || key.record.revokedMs !== null) return this.#wrong(call.address)
+    if (!isRight || key === null || key.record.revokedMs !== null) return this.#wrong(call)
     const { expiresMs } = key.record
-    if (expiresMs !== null && expiresMs <= nowMs) return this.#wrong(call.address)
-    if (key.networks !== null && !isWithin(key.networks, call.address)) return this.#wrong(call.address)
+    if (expiresMs !== null && expiresMs <= nowMs) return this.#wrong(call)
+    if (key.networks !== null && !isWithin(key.networks, call.address)) return this.#wrong(call)
     return this.#remember(key.caller, call, expiresMs, key.networks)
   }
 
   async #ofToken(token: string, call: Call): Promise<Verdict> {
     const verified = await this.#dependencies.verifyToken(token)
-    if (verified === null) return this.#wrong(call.address)
+    if (verified === null) return this.#wrong(call)
     return this.#remember(call.rules.ofToken(verified), call, verified.expiresMs, null)
   }
 
@@ -162,8 +183,8 @@ export class AccessAdmission implements Admission {
     return caller
   }
 
-  #wrong(address: string): Refusal {
-    this.#failures.note(address, this.#dependencies.clock.nowNs())
+  #wrong({ address, isRenewal }: Call): Refusal {
+    if (!isRenewal) this.#failures.note(address, this.#dependencies.clock.nowNs())
     return wrongCredentials
   }
 }
@@ -181,6 +202,8 @@ type Call = {
   readonly rules: AccessPolicy
   readonly digest: string
   readonly address: string
+  /** The call came long ago, with a credential that was right then. */
+  readonly isRenewal: boolean
 }
 
 /** What a tenant needs to find out that it is over its limits does not count against them. */

@@ -1,5 +1,6 @@
 // Reads `--access-config` and the keys that it names, and reads them again when they change. A file with a mistake changes
-// nothing: the rules that were read last stay in force, and the log says so.
+// nothing: the rules that were read last stay in force, and the log says so. Keys are followed all the same: one that was revoked must
+// not go on opening doors because somebody is in the middle of writing a rule.
 
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -66,8 +67,13 @@ export class AccessFile {
   readonly #log: Log
   readonly #path: string
   readonly #follower: RulesFollower
+  /** Those in force; null before the first reading. */
+  #rules: AccessRules | null = null
+  /** The keys that the file named when it was read last, also where it was not taken. */
   #keysPath = ''
   #fingerprint = ''
+  /** Looks follow each other: who waits for one knows that it saw the change that it waits for. */
+  #lastCheck: Promise<void> = Promise.resolve()
   #cancel: Cancel | null = null
   #isClosed = false
 
@@ -81,13 +87,19 @@ export class AccessFile {
   /** Throws ServerError that lists all mistakes. */
   async open(): Promise<AccessRules> {
     const rules = await this.#read()
+    this.#rules = rules
     this.#fingerprint = await this.#look()
     this.#watch()
     return rules
   }
 
   /** Looks now instead of at the next second. */
-  async check(): Promise<void> {
+  check(): Promise<void> {
+    this.#lastCheck = this.#lastCheck.then(() => this.#check())
+    return this.#lastCheck
+  }
+
+  async #check(): Promise<void> {
     const seen = await this.#look()
     if (seen === this.#fingerprint || this.#isClosed) return
     this.#fingerprint = seen
@@ -95,12 +107,32 @@ export class AccessFile {
       const rules = await this.#read()
       // The keys may stand elsewhere now.
       this.#fingerprint = await this.#look()
-      if (this.#isClosed) return
-      this.#follower.change(rules)
+      this.#follow(rules)
       this.#log.info(`'${this.#path}' was read again: ${rules.config.roles.size} roles, ${rules.keys.length} keys`)
     } catch (reason) {
       this.#log.error(`the rules that were read before stay in force: ${messageOf(reason)}`)
+      await this.#followKeys()
     }
+  }
+
+  /** The keys as they are now, with the rules in force. */
+  async #followKeys(): Promise<void> {
+    const { config = null } = this.#rules ?? {}
+    const keysPath = config === null ? '' : keysPathOf(this.#path, config)
+    if (config === null || keysPath === '') return
+    try {
+      const rules = { config, keys: await readKeyFile(keysPath) }
+      await this.#follower.prepare(rules)
+      this.#follow(rules)
+    } catch (reason) {
+      this.#log.error(`the keys that were read before stay in force: ${messageOf(reason)}`)
+    }
+  }
+
+  #follow(rules: AccessRules): void {
+    if (this.#isClosed) return
+    this.#rules = rules
+    this.#follower.change(rules)
   }
 
   close(): void {
@@ -128,7 +160,8 @@ export class AccessFile {
   }
 
   async #look(): Promise<string> {
-    const paths = [this.#path, ...(this.#keysPath === '' ? [] : [this.#keysPath])]
+    const inForce = this.#rules === null ? '' : keysPathOf(this.#path, this.#rules.config)
+    const paths = [this.#path, ...new Set([this.#keysPath, inForce].filter((path) => path !== ''))]
     const stamps = await Promise.all(
       paths.map(async (path) => {
         const facts = await stat(path, { bigint: true }).catch(() => null)

@@ -29,6 +29,8 @@ type AccountOf = (tenant: string) => Caller['account']
 export class AccessPolicy {
   readonly config: AccessConfig
   readonly keys: ReadonlyMap<string, KnownKey>
+  /** Keys that replace each other have one name. */
+  readonly keysByName: ReadonlyMap<string, readonly KnownKey[]>
   readonly anonymous: Caller
   readonly #accountOf: AccountOf
   /** Callers with the same roles share their rights, and what is remembered about models. */
@@ -43,6 +45,7 @@ export class AccessPolicy {
       account: accountOf('anonymous'),
     })
     this.keys = new Map(records.map((record) => [record.id, this.#knownKey(record)]))
+    this.keysByName = Map.groupBy(this.keys.values(), ({ record }) => record.name)
   }
 
   #knownKey(record: KeyRecord): KnownKey {

@@ -13,6 +13,7 @@ import { KeyBook, type KeyWish, type ListedKey, type MadeKey } from './key-book.
 import type { KeyRecord } from './key-file.ts'
 import type { Refusal } from './refusal.ts'
 import type { KeptFile } from './kept-file.ts'
+import { Rights } from './rights.ts'
 import { quotaFile } from './quota-file.ts'
 import { RedisLimitStore } from './redis-limit-store.ts'
 import { TenantAccounts } from './tenant-accounts.ts'
@@ -90,6 +91,15 @@ export class AccessService {
     this.#policy = this.#policyOf(rules)
   }
 
+  /** What the keys of this name may do now; nothing when none of them holds. For work that goes on after its call. */
+  rightsOfKey(name: string): Rights {
+    const nowMs = this.#dependencies.clock.wallMs()
+    const holds = ({ revokedMs, expiresMs }: KeyRecord): boolean =>
+      revokedMs === null && (expiresMs === null || expiresMs > nowMs)
+    const found = this.#policy.keysByName.get(name)?.find(({ record }) => holds(record))
+    return found?.caller.rights ?? noRights
+  }
+
   async listKeys(): Promise<ListedKey[]> {
     return this.#keyBook.list(this.#dependencies.clock.wallMs())
   }
@@ -136,12 +146,16 @@ export class AccessService {
   }
 }
 
+const noRights = new Rights({ allow: [], deny: [] })
+
 /** What the rules in force need, and what rules need that are being read: the verifier of tokens, the connection to Redis. */
 class OpenedParts {
   inForce: TokenVerifier | null = null
   store: RedisLimitStore | null = null
   #next: TokenVerifier | null = null
   #nextStore: RedisLimitStore | null = null
+  #issuers = '[]'
+  #nextIssuers = '[]'
   #address = ''
   #nextAddress = ''
   readonly #dependencies: AccessServiceDependencies
@@ -150,10 +164,15 @@ class OpenedParts {
     this.#dependencies = dependencies
   }
 
-  /** A store that stays the same keeps its connection. */
+  /**
+   * A store that stays the same keeps its connection. Issuers that stay the same keep their keys: one that is away must not lock everybody
+   * out as soon as somebody makes an API key.
+   */
   async prepare({ config }: AccessRules): Promise<void> {
     const { store, onStoreFailure, issuers } = config
-    this.#next = await TokenVerifier.open(this.#dependencies, issuers)
+    this.#nextIssuers = JSON.stringify(issuers)
+    this.#next =
+      this.#nextIssuers === this.#issuers ? this.inForce : await TokenVerifier.open(this.#dependencies, issuers)
     this.#nextAddress = store === null ? '' : JSON.stringify([store, onStoreFailure])
     if (this.#nextAddress === this.#address) this.#nextStore = this.store
     else this.#nextStore = store === null ? null : await RedisLimitStore.open(this.#dependencies, store, onStoreFailure)
@@ -161,6 +180,7 @@ class OpenedParts {
 
   change(): void {
     this.inForce = this.#next
+    this.#issuers = this.#nextIssuers
     if (this.store !== this.#nextStore) this.store?.close()
     this.store = this.#nextStore
     this.#address = this.#nextAddress

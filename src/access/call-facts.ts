@@ -6,7 +6,7 @@ export interface CallFacts {
   readonly protocol: 'http' | 'grpc' | 'metrics' | 'embedded'
   /** The part of the API that the call is for. */
   readonly api: ApiName
-  /** The path of an HTTP request, `/service/method` of a gRPC call. */
+  /** The path of an HTTP request, without host and query; `/service/method` of a gRPC call. */
   readonly path: string
   /** The address of the client; '' for a call that came by no connection. */
   readonly peer: string

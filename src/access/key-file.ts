@@ -2,6 +2,8 @@
 
 import { open, readFile, stat, unlink } from 'node:fs/promises'
 import { isIP } from 'node:net'
+import { hostname } from 'node:os'
+import { isRunningStill, ownMark } from '../base/folder-owner.ts'
 import { replaceFile } from '../base/replace-file.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { isAccessName } from './access-config.ts'
@@ -25,6 +27,8 @@ export type KeyRecord = {
   readonly revokedMs: number | null
 }
 
+/** A change takes milliseconds. A lock of this age was left behind, also by a process of another machine. */
+const staleLockMs = 60_000
 const largestFileBytes = 16 * 1024 * 1024
 const mostKeys = 20_000
 const mostAddresses = 100
@@ -117,12 +121,14 @@ export async function changeKeyFile<T>(
   change: (records: readonly KeyRecord[]) => { readonly records: readonly KeyRecord[]; readonly result: T },
 ): Promise<T> {
   const lock = `${path}.lock`
+  if (await isLeftBehind(lock)) await unlink(lock).catch(() => undefined)
   const held = await open(lock, 'wx', 0o600).catch((reason: unknown) => {
     const isHeld = (reason as NodeJS.ErrnoException).code === 'EEXIST'
-    const text = isHeld ? `another command changes the keys; if there is none, remove '${lock}'` : messageOf(reason)
+    const text = isHeld ? `another command changes the keys; if there is none, try again in a minute` : messageOf(reason) // prettier-ignore
     throw new ServerError('UNAVAILABLE', `cannot change the keys in '${path}': ${text}`, { cause: reason })
   })
   try {
+    await held.writeFile(`${hostname()} ${await ownMark()}`)
     const { records, result } = change(await readKeyFile(path))
     if (records.length > mostKeys) throw new ServerError('INVALID_ARG', `there can be at most ${mostKeys} keys`)
     await replaceFile(path, keysText(records))
@@ -131,4 +137,13 @@ export async function changeKeyFile<T>(
     await held.close()
     await unlink(lock)
   }
+}
+
+/** The process that made the lock was killed. */
+async function isLeftBehind(lock: string): Promise<boolean> {
+  const facts = await stat(lock).catch(() => null)
+  if (facts === null) return false
+  if (Date.now() - facts.mtimeMs > staleLockMs) return true
+  const [host = '', ...mark] = (await readFile(lock, 'utf8').catch(() => '')).split(' ')
+  return host === hostname() && mark.length > 1 && !(await isRunningStill(mark.join(' ')))
 }

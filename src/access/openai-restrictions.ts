@@ -7,7 +7,7 @@ import type { CallFacts } from './call-facts.ts'
 import type { Refusal } from './refusal.ts'
 import { isSecret, secretDigest, type RestrictedApis } from './shared-key-admission.ts'
 
-/** The groups, and the paths of each, without a query. Paths are compared as they were sent, as the router does it. */
+/** The groups, and the paths of each. The facts of a call have the path that the router finds, without a query. */
 const groups: Readonly<Record<string, RegExp>> = {
   inference:
     /^(\/v1\/(chat\/completions|completions|responses|rerank|audio\/transcriptions|(batches|files)(\/.*)?)|\/(de)?tokenize)$/,
@@ -32,10 +32,7 @@ export function openAiRestrictions(restricted: readonly RestrictedApis[]): Admis
   const guards = restricted.flatMap(({ apis, key, value }) => apis.map((api) => guardOf(api, key, value)))
   if (guards.length === 0) return null
   const admit = (facts: CallFacts): Verdict => {
-    const { path } = facts
-    const query = path.indexOf('?')
-    const plain = query < 0 ? path : path.slice(0, query)
-    const guard = guards.find(({ paths }) => paths.test(plain))
+    const guard = guards.find(({ paths }) => paths.test(facts.path))
     if (guard === undefined) return anonymous
     const value = facts.header(guard.header)
     return value !== null && isSecret(value, guard.digest) ? guard.caller : guard.refusal

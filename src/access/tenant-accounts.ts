@@ -3,7 +3,7 @@ import type { AccessConfig, TenantRule } from './access-config.ts'
 import type { LimitStore } from './limit-store.ts'
 import { TenantAccount, type ModelUse } from './tenant-account.ts'
 
-/** Tokens may name any number of tenants: the one that was asked for first and runs nothing is forgotten. */
+/** Tokens may name any number of tenants: of those that have no rule of their own, the one that was asked for first and runs nothing is forgotten. */
 const mostAccounts = 10_000
 
 /** The accounts of all tenants. They outlive a change of the rules. */
@@ -51,7 +51,8 @@ export class TenantAccounts {
 
   #forget(): void {
     for (const [tenant, account] of this.#byTenant) {
-      if (account.runningCount > 0) continue
+      // Whoever can get many tokens must not have the quota of a tenant begin anew.
+      if (account.runningCount > 0 || this.#config.tenants.has(tenant)) continue
       for (const use of account.byModel.values()) {
         this.forgotten.requests += use.requests
         this.forgotten.inferences += use.inferences

@@ -18,6 +18,8 @@ export class TenantLimit {
   #used = 0
   /** Of a quota: the day or month that `#used` belongs to, in UTC. */
   #window = ''
+  /** The one that was left last, and what was used of it. */
+  #left = { window: '', used: 0 }
   /** When the window begins and ends: the name of a day is made once a day, not once per call. */
   #fromMs = 0
   #untilMs = 0
@@ -132,8 +134,11 @@ export class TenantLimit {
     const length = period === 'month' ? 7 : 10
     const window = new Date(wallMs).toISOString().slice(0, length)
     if (window === this.#window) return
+    // A clock that is set back, or was ahead for a while, does not give back what was used.
+    const used = window === this.#left.window ? this.#left.used : 0
+    this.#left = { window: this.#window, used: this.#used }
     this.#window = window
-    this.#used = 0
+    this.#used = used
   }
 }
 

@@ -1,6 +1,7 @@
 // Takes alerts, looks at the server's own figures, and has the actions of the rules carried out: each on record, and not more often than
 // its cooldown allows.
 
+import { setImmediate as turnPassed } from 'node:timers/promises'
 import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
@@ -35,6 +36,8 @@ type DeskParts = {
 type FiringAlert = { readonly name: string; readonly labels: Readonly<Record<string, string>> }
 
 const mostAlerts = 1000
+/** Others are served between them: each act is logged and put on record. */
+const alertsPerTurn = 50
 /** Labels are kept for the length of a cooldown, and logged. */
 const longestLabel = 1024
 /** Models of a rule that cool down at the same time. Beyond this many the oldest is forgotten. */
@@ -71,7 +74,8 @@ export class AlertDesk {
   /** The body of Alertmanager's webhook, version 4. Throws INVALID_ARG. Resolved alerts make nothing happen. */
   async receive(body: unknown, by: string): Promise<readonly AlertAct[]> {
     const acts: AlertAct[] = []
-    for (const { name, labels } of readAlerts(body)) {
+    for (const [at, { name, labels }] of readAlerts(body).entries()) {
+      if (at % alertsPerTurn === alertsPerTurn - 1) await turnPassed()
       const rules = this.#plan.rules.filter((rule) => rule.alert === name && hasLabels(rule, labels))
       for (const rule of rules) acts.push(...(await this.#act(rule, labels['model'] ?? '', `alert ${name}`, by)))
     }

@@ -161,6 +161,8 @@ export class PlanValue {
     if (text === null) return null
     const url = URL.parse(text)
     const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
+    // fetch takes none, and its error repeats the address with all that is in it.
+    if (isHttp && `${url.username}${url.password}` !== '') return this.fail('must have no user and no password in it')
     return isHttp ? text : this.mustBe('an http or https URL')
   }
 

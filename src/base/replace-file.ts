@@ -20,3 +20,6 @@ export async function replaceFile(path: string, text: string | Uint8Array): Prom
     throw reason
   }
 }
+
+/** A process that was killed while it replaced a file leaves the half of it under such a name. */
+export const isDraft = (name: string): boolean => /^\.\d+-[0-9a-f]{16}\.new$/.test(name)

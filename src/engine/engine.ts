@@ -186,19 +186,19 @@ export class Engine {
   }
 
   /** The error of whoever comes while the server starts. */
-  startingError(): ServerError {
-    const text = `Server not ready: ${startingText(this.#lifecycle.progress.underWay())}. Ask again in a second`
+  startingError(isVisible?: (model: string) => boolean): ServerError {
+    const text = `Server not ready: ${startingText(this.#lifecycle.progress.underWay(), isVisible)}. Ask again in a second`
     return ServerError.withoutStack('UNAVAILABLE', text, 1)
   }
 
   /** What is not ready, and why. */
-  health(): HealthReport {
+  health(isVisible?: (model: string) => boolean): HealthReport {
     const { isLive, isReady } = this
     const { liveCheck = null } = this.#dependencies
     const isStrict = this.#options.isStrictReadiness
     const loading = this.#lifecycle.progress.underWay()
     const models = this.#models.values()
-    return healthReport({ state: this.#shownState, isLive, isReady, isStrict, models, liveCheck, loading })
+    return healthReport({ state: this.#shownState, isLive, isReady, isStrict, models, liveCheck, loading, isVisible })
   }
 
   /** Every reason there may be, and whether it holds. */

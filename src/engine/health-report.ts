@@ -10,7 +10,11 @@ type NotReadyReason = 'server_starting' | 'server_exiting' | 'model_not_ready'
 type ReportSources = Omit<HealthReport, 'reasons' | 'models'> & {
   readonly models: Iterable<ServedModel>
   readonly liveCheck: LiveCheck | null
+  /** Left out: who asks may know of every model. */
+  readonly isVisible?: ((model: string) => boolean) | undefined
 }
+
+const always = (): boolean => true
 
 /** Every reason there may be, and whether it holds. Without strict readiness a server that serves is ready. */
 export function notReadyReasons(
@@ -26,27 +30,39 @@ export function notReadyReasons(
 }
 
 export function healthReport(sources: ReportSources): HealthReport {
-  const { state, isLive, isReady, isStrict } = sources
-  const models = [...sources.models].flatMap((model) => versionsOf(model, sources.liveCheck))
+  const { state, isLive, isReady, isStrict, isVisible = always } = sources
+  const all = [...sources.models].flatMap((model) => versionsOf(model, sources.liveCheck))
+  const models = all.filter(({ model }) => isVisible(model))
   const reasons: string[] = []
-  if (state === 'STARTING') reasons.push(startingText(sources.loading))
+  if (state === 'STARTING') reasons.push(startingText(sources.loading, isVisible))
   else if (state !== 'READY') reasons.push('the server is exiting')
+  if (all.some((one) => !isVisible(one.model) && !one.isReady && !isAway(one))) reasons.push('a model that you may not see is not ready') // prettier-ignore
   for (const one of models) {
     if (!one.isReady && !isAway(one)) reasons.push(`model '${one.model}'${versionText(one)}: ${one.reason}`)
     for (const { name, isHung } of one.instances) {
       if (isHung) reasons.push(`instance '${name}' of model '${one.model}' shows no sign of life`)
     }
   }
-  return { state, isLive, isReady, isStrict, reasons, models, loading: sources.loading }
+  return {
+    state,
+    isLive,
+    isReady,
+    isStrict,
+    reasons,
+    models,
+    loading: sources.loading.filter(({ model }) => isVisible(model)),
+  }
 }
 
 /** A sentence names so many models and counts the others. */
 const namedModels = 5
 
-export function startingText(loading: readonly LoadUnderWay[]): string {
+/** Models that may not be seen are counted. */
+export function startingText(loading: readonly LoadUnderWay[], isVisible: (model: string) => boolean = always): string {
   if (loading.length === 0) return 'the server is starting'
-  const named = loading.slice(0, namedModels).map(({ model, seconds }) => `'${model}' for ${seconds} s`)
-  const others = loading.length > namedModels ? [`${loading.length - namedModels} more`] : []
+  const seen = loading.filter(({ model }) => isVisible(model)).slice(0, namedModels)
+  const named = seen.map(({ model, seconds }) => `'${model}' for ${seconds} s`)
+  const others = loading.length > seen.length ? [`${loading.length - seen.length} more`] : []
   return `the server is starting, it loads ${[...named, ...others].join(', ')}`
 }
 

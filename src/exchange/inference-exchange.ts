@@ -189,9 +189,9 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   protected loadHeader(format: string): readonly string[] | null {
     const { load } = this.parts
     if (load === null || load === undefined) return null
-    if (load.isTold) return load.header(format)
+    if (load.isTold) return load.header(format, this.caller)
     const asked = this.header(loadFormatHeader)
-    return asked === null ? null : load.header(asked)
+    return asked === null ? null : load.header(asked, this.caller)
   }
 
   /** Null before the request is read. */

@@ -5,6 +5,9 @@ import type { InferenceResponse } from '../model/inference-response.ts'
 /** The parameter of an answer in which a model tells how many tokens the answer has. */
 const tokensParameter = 'tokens'
 
+/** No model has a longer name: any model may give a text of any length the name of an output of routers. */
+const longestModelName = 1024
+
 /** Counts what one inference uses, for the account of its caller. */
 export class InferenceMeter {
   readonly #account: Account
@@ -35,7 +38,7 @@ export class InferenceMeter {
   /** A router tells which model has answered: the use is that model's. The text stands behind its length of four bytes. */
   #noteModel({ outputs }: InferenceResponse): void {
     const named = outputs.find(({ name }) => name === 'answered_by')
-    if (named?.dataType === 'BYTES' && named.bytes.length > 4)
+    if (named?.dataType === 'BYTES' && named.bytes.length > 4 && named.bytes.length <= longestModelName)
       this.#model = Buffer.from(named.bytes.subarray(4)).toString()
   }
 

@@ -77,10 +77,10 @@ export class BatchFiles {
     if (owner !== nobody && own >= this.#mostFiles / 2) throw ServerError.withoutStack('UNAVAILABLE', `you keep ${own} files, which is half of what the server keeps for all callers: delete some`) // prettier-ignore
     const id = `file-${randomBytes(12).toString('hex')}`
     const file: BatchFile = { id, owner, name: name.slice(0, 255), purpose, bytes: bytes.length, createdMs: this.#clock.wallMs() } // prettier-ignore
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     // Others that come while the bytes are written find the room taken.
     this.#files.set(id, file)
     try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
       await writeFile(this.pathOf(id), bytes, { mode: 0o600 })
       await this.#save(id, file)
     } catch (reason) {

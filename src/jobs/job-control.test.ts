@@ -9,7 +9,7 @@ import type { LineAnswer } from './job-line.ts'
 import { readJobPlan } from './job-plan.ts'
 import type { JobRecord } from './job-record.ts'
 
-const nobody = { principal: 'ann', tenant: '' }
+const nobody = { kind: 'anonymous' as const, principal: 'ann', tenant: '' }
 const good: LineAnswer = { status: 200, body: Buffer.from('{"outputs":[]}') }
 const lineOf = (at: string): JobItem => ({ line: Buffer.from('{}'), at, earlierAttempts: 0, mark: null })
 
@@ -163,7 +163,8 @@ test('a caller whose jobs never end leaves half of the places to another one, an
   for (let i = 0; i < 40; i++) await control.create(queue, [], nobody)
   await until(() => opens.count === 16, '16 runs of one caller')
   const bobs: string[] = []
-  for (let i = 0; i < 20; i++) bobs.push((await control.create(queue, [], { principal: 'bob', tenant: '' })).id)
+  for (let i = 0; i < 20; i++)
+    bobs.push((await control.create(queue, [], { kind: 'anonymous' as const, principal: 'bob', tenant: '' })).id)
   const underWay = async (author: string): Promise<number> => {
     const views = await Promise.all(control.list().map(({ id }) => control.view(id)))
     return views.filter(({ record, left }) => record.author === author && left !== null).length

@@ -22,6 +22,8 @@ export interface JobKeeper {
   /** The lines that came with a job, or the path of a file of lines, which may be removed afterwards. */
   saveLines(id: string, lines: readonly string[] | string): Promise<void>
   remove(id: string): Promise<void>
+  /** Another server may have the jobs. */
+  close?(): Promise<void>
 }
 
 type JobParts = {
@@ -118,7 +120,7 @@ export class JobControl {
   async create(
     plan: JobPlan,
     lines: readonly string[] | string,
-    { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
+    { kind, principal, tenant }: Pick<Caller, 'kind' | 'principal' | 'tenant'>,
     wantedId?: string,
   ): Promise<JobRecord> {
     await this.#parts.check(plan)
@@ -126,7 +128,7 @@ export class JobControl {
     await this.#makeRoom()
     this.#comingCount++
     try {
-      return await this.#keep(plan, lines, { principal, tenant }, wantedId)
+      return await this.#keep(plan, lines, { kind, principal, tenant }, wantedId)
     } finally {
       this.#comingCount--
     }
@@ -135,13 +137,14 @@ export class JobControl {
   async #keep(
     plan: JobPlan,
     lines: readonly string[] | string,
-    { principal, tenant }: Pick<Caller, 'principal' | 'tenant'>,
+    { kind, principal, tenant }: Pick<Caller, 'kind' | 'principal' | 'tenant'>,
     wantedId: string | undefined,
   ): Promise<JobRecord> {
     const record: JobRecord = {
       id: wantedId ?? `job_${randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')}`,
       plan,
       author: principal,
+      authorKind: kind,
       tenant,
       createdMs: this.#parts.clock.wallMs(),
       state: plan.schedule === '' ? 'RUNNING' : 'WAITING',
@@ -204,6 +207,7 @@ export class JobControl {
     this.#isClosed = true
     for (const job of this.#jobs.values()) job.cancelTimer?.()
     await Promise.all([...this.#jobs.values()].map((job) => this.#stop(job)))
+    await this.#parts.store.close?.()
   }
 
   #get(id: string): Job {

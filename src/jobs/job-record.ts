@@ -1,3 +1,4 @@
+import type { CallerKind } from '../access/caller.ts'
 import type { JobPosition } from './job-channel.ts'
 import type { JobPlan } from './job-plan.ts'
 
@@ -9,6 +10,8 @@ export type JobRecord = {
   readonly id: string
   readonly plan: JobPlan
   readonly author: string
+  /** Left out in records of before: nobody knows how the author proved who it is. */
+  readonly authorKind?: CallerKind
   readonly tenant: string
   readonly createdMs: number
   state: JobState

@@ -1,9 +1,10 @@
 // Jobs in a folder of this machine (`jobs` in `--state-dir`): one file each, beside the lines and the answers that the server keeps.
 
-import { copyFile, link, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { copyFile, link, readdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { Log } from '../base/log.ts'
-import { replaceFile } from '../base/replace-file.ts'
+import { FolderOwner } from '../base/folder-owner.ts'
+import { isDraft, replaceFile } from '../base/replace-file.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { JobKeeper } from './job-control.ts'
 import type { JobRecord } from './job-record.ts'
@@ -17,16 +18,21 @@ const outputEnd = '.output.jsonl'
 
 export class JobStore implements JobKeeper {
   readonly #folder: string
+  readonly #owner: FolderOwner
   readonly #log: Log
   #write: Promise<void> = Promise.resolve()
 
   constructor(log: Log, stateDirectory: string) {
     this.#log = log.from('job-store.ts')
     this.#folder = path.join(stateDirectory, 'jobs')
+    this.#owner = new FolderOwner(stateDirectory)
   }
 
+  /** Throws UNAVAILABLE when another server has these jobs: both would run them. */
   async read(): Promise<JobRecord[]> {
     const names = await readdir(this.#folder).catch(() => [])
+    if (names.length > 0) await this.#owner.take([path.basename(this.#folder)])
+    await this.#removeLost(names)
     const found: JobRecord[] = []
     for (const name of names.filter((one) => one.endsWith('.json'))) {
       const file = path.join(this.#folder, name)
@@ -40,6 +46,20 @@ export class JobStore implements JobKeeper {
       }
     }
     return found.sort((one, other) => one.createdMs - other.createdMs)
+  }
+
+  close(): Promise<void> {
+    return this.#owner.leave()
+  }
+
+  /** What a server that was killed left behind: lines of a job that was never kept, answers of one that was being removed, halves of files. */
+  async #removeLost(names: readonly string[]): Promise<void> {
+    const kept = new Set(names)
+    for (const name of names) {
+      const [, id] = /^(.+?)\.(?:input\.jsonl|output\.jsonl|upload)$/.exec(name) ?? []
+      if (id === undefined ? !isDraft(name) : kept.has(`${id}.json`)) continue
+      await rm(path.join(this.#folder, name), { recursive: true, force: true })
+    }
   }
 
   /** A process that is killed in the middle of a write leaves the old file or the new one. */
@@ -97,7 +117,7 @@ export class JobStore implements JobKeeper {
 
   async #inFolder(write: () => Promise<void>): Promise<void> {
     try {
-      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+      await this.#owner.take([path.basename(this.#folder)])
       await write()
     } catch (reason) {
       throw ServerError.from(reason, `the job cannot be kept in '${this.#folder}' (--state-dir): `)

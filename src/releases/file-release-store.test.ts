@@ -32,6 +32,21 @@ test('what was written last is read, whatever the names are made of', () =>
     assert.deepEqual(await readdir(path.join(folder, 'models')), ['%2E%2E%2Fns%3A%3Am.json'])
   }))
 
+test('models whose long names begin alike have pins of their own', () =>
+  withFolder(async (folder) => {
+    const store = new FileReleaseStore(new MemoryLog(), folder)
+    const all = ['車', '輪'].map((end) => ({ ...noPins('画像分類'.repeat(20) + end, '/models'), standard: end }))
+    await store.savePins(all[0] as (typeof all)[0])
+    const [first = ''] = await readdir(path.join(folder, 'models'))
+    await writeFile(
+      path.join(folder, 'models', `${first.slice(0, 200)}.json`),
+      JSON.stringify({ ...all[0], standard: 'old' }),
+    )
+    await store.savePins(all[1] as (typeof all)[0])
+    const { pins } = await new FileReleaseStore(new MemoryLog(), folder).read()
+    assert.deepEqual(pins.map(({ standard }) => standard).sort(), ['車', '輪'])
+  }))
+
 test('a file that is no record is left out and named in the log', () =>
   withFolder(async (folder) => {
     const store = new FileReleaseStore(new MemoryLog(), folder)
@@ -51,4 +66,7 @@ test('a folder that another server has is refused, one of a server that was kill
     await assert.rejects(other.saveRecord(record('a', 2)), /belongs to the server with the process id 1.*--state-dir/)
     await writeFile(path.join(folder, 'server.pid'), String(2 ** 22 + 1))
     await other.saveRecord(record('a', 2))
+    // Process 1 runs, and began at another time than the server that had its number before.
+    await writeFile(path.join(folder, 'server.pid'), '1 77')
+    if (process.platform === 'linux') await new FileReleaseStore(new MemoryLog(), folder).saveRecord(record('a', 3))
   }))

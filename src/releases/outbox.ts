@@ -96,7 +96,7 @@ export class Outbox {
         // The server has understood and does not want it.
         if (status >= 400 && status < 500 && status !== 408 && status !== 429) attempt = retryPausesNs.length
       } catch (reason) {
-        problem = reasonText(reason)
+        problem = reasonText(reason, url)
       }
       const pauseNs = retryPausesNs[attempt]
       if (pauseNs === undefined) {
@@ -117,7 +117,7 @@ export class Outbox {
 
   #lose(url: string, about: string, problem: string): void {
     this.lostCount++
-    this.#log.warning(`a notification of ${about} could not be delivered to ${withoutQuery(url)}: ${problem}`)
+    this.#log.warning(`a notification of ${about} could not be delivered to ${shownUrl(url)}: ${problem}`)
   }
 
   /** Never rejects: a webhook that cannot be asked is unsure. */
@@ -126,16 +126,14 @@ export class Outbox {
     const headers = { 'content-type': 'application/json' }
     try {
       const { status, text } = await askUrl(this.#clock, { url, method: 'POST', headers, body, timeoutNs })
-      if (status !== 200) return unsure(`${withoutQuery(url)} answered with status ${status}, expected 200`)
+      if (status !== 200) return unsure(`${shownUrl(url)} answered with status ${status}, expected 200`)
       const { verdict, reason = '' } = (JSON.parse(text) ?? {}) as { verdict?: unknown; reason?: unknown }
       if (verdict !== 'pass' && verdict !== 'fail' && verdict !== 'unsure') {
-        return unsure(
-          `${withoutQuery(url)} answered without a verdict, expected {"verdict": "pass"}, "fail" or "unsure"`,
-        )
+        return unsure(`${shownUrl(url)} answered without a verdict, expected {"verdict": "pass"}, "fail" or "unsure"`)
       }
-      return { verdict, why: typeof reason === 'string' && reason !== '' ? reason.slice(0, 500) : withoutQuery(url) }
+      return { verdict, why: typeof reason === 'string' && reason !== '' ? reason.slice(0, 500) : shownUrl(url) }
     } catch (reason) {
-      return unsure(`${withoutQuery(url)} could not be asked: ${reasonText(reason)}`)
+      return unsure(`${shownUrl(url)} could not be asked: ${reasonText(reason, url)}`)
     }
   }
 
@@ -164,9 +162,16 @@ const unsure = (why: string): WebhookVerdict => ({ verdict: 'unsure', why })
 /** Names stand inside the quotes of a label. */
 const escaped = (text: string): string => text.replaceAll(/["\\\n]/g, (mark) => (mark === '\n' ? '\\n' : `\\${mark}`))
 
-/** A query may hold a secret. */
-const withoutQuery = (url: string): string => url.replace(/[?#].*/s, '').replace(/\/\/[^/@]*@/, '//')
+/** A query may hold a secret, and so may the end of a path: whoever knows the address of a chat's webhook may write there. */
+function shownUrl(text: string): string {
+  const url = URL.parse(text)
+  const [, first = '', ...others] = url?.pathname.split('/') ?? []
+  return url === null ? 'an address' : `${url.origin}/${first}${others.length === 0 ? '' : '/…'}`
+}
 
-/** What fetch says is `fetch failed`; why stands in its cause. */
-const reasonText = (reason: unknown): string =>
-  reason instanceof Error && reason.cause !== undefined ? messageOf(reason.cause) : messageOf(reason)
+/** What fetch says is `fetch failed`; why stands in its cause. Some of its errors repeat the address. */
+const reasonText = (reason: unknown, url: string): string =>
+  messageOf(reason instanceof Error && reason.cause !== undefined ? reason.cause : reason).replaceAll(
+    url,
+    shownUrl(url),
+  )

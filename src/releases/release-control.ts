@@ -23,6 +23,8 @@ type ControlParts = Omit<MakerParts, 'pins' | 'changed' | 'released'>
 const mostRollouts = 1000
 const mostNotes = 200
 const longestNote = 4096
+/** Of all notes of a rollout, as they are kept: servers that share rollouts read no record above 4 MiB. */
+const mostNoteBytes = 512 * 1024
 const tickNs = 1e9
 
 export class ReleaseControl {
@@ -179,6 +181,8 @@ export class ReleaseControl {
     if (text.length > longestNote) throw new ServerError('INVALID_ARG', `a note has at most ${longestNote} characters, got ${text.length}`) // prettier-ignore
     if (run.record.notes.length >= mostNotes) throw new ServerError('INVALID_ARG', `rollout '${name}' has ${mostNotes} notes, which is the most`) // prettier-ignore
     const note: ReleaseNote = { at: new Date(this.#parts.clock.wallMs()).toISOString(), by: callerName(caller), text }
+    const noteBytes = Buffer.byteLength(JSON.stringify([...run.record.notes, note]))
+    if (noteBytes > mostNoteBytes) throw new ServerError('INVALID_ARG', `the notes of rollout '${name}' would have ${noteBytes} bytes, at most ${mostNoteBytes} are kept`) // prettier-ignore
     await run.note(note)
     return run
   }
@@ -197,6 +201,7 @@ export class ReleaseControl {
       return await this.#create(wanted)
     } finally {
       this.#beginning.delete(model)
+      this.#maker.settled(model)
     }
   }
 

@@ -51,6 +51,8 @@ type Made = { readonly run: ReleaseRun; begin(): void } | { readonly other: Rele
 export class ReleaseMaker {
   readonly #parts: MakerParts
   readonly #isTaken: (name: string) => boolean
+  /** The names of those that are being made, by model. */
+  readonly #making = new Map<string, string>()
   /** What was last said about a rollout that cannot be joined. */
   readonly #reported = new Map<string, string>()
 
@@ -64,6 +66,7 @@ export class ReleaseMaker {
     const { fleet, outbox } = this.#parts
     const { model, plan } = wanted
     this.#requireFree(wanted.name)
+    if (wanted.name !== '') this.#making.set(model, wanted.name)
     if (fleet.isUploaded(model)) {
       throw new ServerError('INVALID_ARG', `model '${model}' serves files that came with a load request: rollouts need versions in a repository`) // prettier-ignore
     }
@@ -186,7 +189,7 @@ export class ReleaseMaker {
         `'name' must have 1 to 100 letters, digits, _, - and ., and begin with none of - and ., got '${name.slice(0, 120)}'`,
       )
     }
-    if (!this.#isTaken(name)) return
+    if (this.#isFree(name)) return
     throw new ServerError('ALREADY_EXISTS', `there is a rollout '${name}' already: give another name`)
   }
 
@@ -199,8 +202,19 @@ export class ReleaseMaker {
       .slice(0, 60)}-${version}`
     for (let i = 1; ; i++) {
       const free = i === 1 ? base : `${base}.${i}`
-      if (!this.#isTaken(free)) return free
+      if (!this.#isFree(free)) continue
+      this.#making.set(model, free)
+      return free
     }
+  }
+
+  #isFree(name: string): boolean {
+    return !this.#isTaken(name) && !this.#making.values().some((other) => other === name)
+  }
+
+  /** The rollout of the model has its place in the list, or could not be made. */
+  settled(model: string): void {
+    this.#making.delete(model)
   }
 }
 

@@ -44,6 +44,8 @@ export class VersionLabels {
   /** `{"champion": 3}`; null takes a label away. Throws INVALID_ARG. */
   async set(name: string, changes: Readonly<Record<string, unknown>>): Promise<void> {
     const model = this.#requireModel(name)
+    // All may be taken away and as many others be set.
+    if (Object.keys(changes).length > 2 * mostLabels) throw tooMany(model)
     const { versions, repositoryPath } = await this.#fleet.poll(model)
     const labels: Record<string, string> = { ...this.#pins.in(model, repositoryPath)?.labels }
     for (const [label, value] of Object.entries(changes)) {
@@ -57,7 +59,7 @@ export class VersionLabels {
       if (!versions.includes(version)) throw wrong(`model '${model}' has no version ${version.slice(0, 40)}, it has ${versions.join(', ')}`) // prettier-ignore
       labels[label] = version
     }
-    if (Object.keys(labels).length > mostLabels) throw wrong(`model '${model}' has at most ${mostLabels} labels`)
+    if (Object.keys(labels).length > mostLabels) throw tooMany(model)
     await this.#pins.change(model, repositoryPath, { labels })
   }
 
@@ -69,3 +71,4 @@ export class VersionLabels {
 }
 
 const wrong = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
+const tooMany = (model: string): ServerError => wrong(`model '${model}' has at most ${mostLabels} labels`)

@@ -145,6 +145,7 @@ describe('a mistake names line, key, rule and fix', () => {
     ['a number as text', 'kind: rollout\nrules: [{ when: { header: { a: 1 } }, to: stable }]', /must be a list, got the number 1|put it in quotes/],
     ['a country', 'kind: rollout\nrules: [{ when: { country: Ireland }, to: stable }]', /country codes of two letters, got 'IRELAND'/],
     ['a key source', 'kind: rollout\nkey: [user]', /'key.0' must be header:NAME, cookie:NAME/],
+    ['a url with a password', 'kind: rollout\nnotify: [{ url: "https://ann:hush@x" }]', /'notify.0.url' must have no user and no password in it/], // prettier-ignore
     ['a url', 'kind: rollout\nnotify: [{ url: "ftp://x" }]', /'notify.0.url' must be an http or https URL/],
     ['an event', 'kind: rollout\nnotify: [{ url: "http://x", events: [rolledback] }]', /did you mean 'rolled_back'/],
     ['a version', 'kind: rollout\ncandidate: newest', /'candidate' must be latest or a version number, got the text 'newest'/],

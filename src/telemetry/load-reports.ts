@@ -17,8 +17,8 @@ export type LoadReport = {
   readonly message: Buffer
 }
 
-/** `named` is what else is known, as the use of a language model's cache. */
-export function loadReport(figures: LoadFigures, named: NamedMetrics): LoadReport {
+/** `named` is what else is known, as the use of a language model's cache. Some callers are told of the server alone, and of no model. */
+export function loadReport(figures: LoadFigures, named: NamedMetrics, namesModels = true): LoadReport {
   const fields: readonly (readonly [name: string, field: number, value: number])[] = [
     ['cpu_utilization', 1, figures.cpu],
     ['mem_utilization', 2, figures.memory],
@@ -27,7 +27,8 @@ export function loadReport(figures: LoadFigures, named: NamedMetrics): LoadRepor
     // A balancer ignores reports without a utilization: a server that does nothing says a little more than 0.
     ['application_utilization', 9, Math.max(figures.server, 0.001)],
   ]
-  const all = new Map([['queue', figures.waiting], ...named, ...modelPressures(figures)])
+  const ofModels = namesModels ? [...named, ...modelPressures(figures)] : []
+  const all = new Map([['queue', figures.waiting], ...ofModels])
   const plain = Object.fromEntries(fields.map(([name, , value]) => [name, value]))
   const pairs = [
     ...fields.map(([name, , value]) => `${name}=${value}`),

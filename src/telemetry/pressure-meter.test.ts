@@ -138,6 +138,9 @@ test('a report has the same figures as text, JSON and message; names that break 
   const at = message.indexOf(Buffer.from([9 * 8 + 1]))
   assert.equal(message.readDoubleLE(at + 1), 0.001)
   assert.ok(message.includes('pressure.plain'))
+  const plain = loadReport(meter.figures(), new Map([['kv_cache_utilization', 0.25]]), false)
+  assert.deepEqual((JSON.parse(plain.json.slice(5)) as { named_metrics: object }).named_metrics, { queue: 0 })
+  assert.ok(!/plain|kv_cache/.test(plain.text) && !plain.message.includes('plain'))
 })
 
 test('a report names the models under the highest pressure', () => {

@@ -145,6 +145,20 @@ test('tenants are held to their limits, each by itself, and their use is counted
     assert.deepEqual([used?.['tenant'], used?.['inferences']], ['lines', 3])
   })
 
+  await t.test('the lines of a job fail once the key of its author is revoked', async () => {
+    const leaver = await folder.key('leaver', '--role', 'caller')
+    await until(async () => (await get('/v2/access/me', leaver)).status === 200, 'the new key')
+    const lines = Array.from({ length: 20_000 }, () => inferBody())
+    const post = { method: 'POST', body: JSON.stringify({ model: 'm', input: { lines }, concurrency: 1 }), headers: { 'x-api-key': leaver } } // prettier-ignore
+    const { id } = (await (await fetch(`${server.url}/v2/jobs`, post)).json()) as { id: string }
+    // Over the API a change counts at once, long before the last line.
+    const revoked = await fetch(`${server.url}/v2/access/keys/leaver/revoke`, { method: 'POST', headers: { 'x-api-key': boss } }) // prettier-ignore
+    assert.equal(revoked.status, 200)
+    await until(async () => (await get(`/v2/jobs/${id}`, ofLines)).json['state'] === 'DONE', 'the end of the job')
+    const answers = await (await fetch(`${server.url}/v2/jobs/${id}/output`, { headers: { 'x-api-key': ofLines } })).text() // prettier-ignore
+    assert.match(answers.trim().split('\n').at(-1) ?? '', /'leaver' may not use 'inference' of model 'm'/)
+  })
+
   await t.test('use and cost are told to whom they concern', async () => {
     const own = (await get('/v2/access/usage', rows)).json['tenants'] as Record<string, unknown>[]
     assert.equal(own.length, 1)

@@ -134,6 +134,30 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     assert.equal((await ask(`${server.url}/v2/trace/setting`, web)).status, 403)
   })
 
+  await t.test('the health of the server is told to everybody, the models in it to who may see them', async () => {
+    const modelsFor = async (key: string): Promise<string[]> => {
+      const { models } = JSON.parse((await ask(`${server.url}/v2/health/detail`, key)).text) as { models: { name: string }[] } // prettier-ignore
+      return models.map(({ name }) => name).sort()
+    }
+    assert.deepEqual(await modelsFor(''), [])
+    assert.deepEqual(await modelsFor(web), ['vision-a'])
+    assert.deepEqual(await modelsFor(boss), ['secret', 'vision-a'])
+  })
+
+  await t.test('the load of the server is told to everybody, that of models to who may see all of them', async () => {
+    const loadFor = async (key: string): Promise<string> => {
+      const format = { 'endpoint-load-metrics-format': 'text' }
+      const headers = key === '' ? format : { ...format, authorization: `Bearer ${key}` }
+      const answer = await fetch(`${server.url}/v2/health/ready`, { headers })
+      return answer.headers.get('endpoint-load-metrics') ?? ''
+    }
+    await until(async () => (await loadFor(boss)).includes('pressure.secret='), 'a report of the load')
+    for (const key of ['', web]) {
+      const load = await loadFor(key)
+      assert.ok(load.includes('application_utilization=') && !load.includes('pressure.'), load)
+    }
+  })
+
   await t.test('a name that is nearly right is told the models that the caller may use, and no others', async () => {
     const unknown = (model: string): string => `Request for unknown model: '${model}' is not found`
     const told = async (model: string, key: string): Promise<string> =>
@@ -203,6 +227,25 @@ test('keys open what their roles allow, on every port, and nothing else', async 
       assert.match(refused.error, message)
     }
     await until(async () => /"access.key.created".*by 'boss'/.test(await readFile(auditLog, 'utf8')), 'the audit')
+  })
+
+  await t.test('what lasts ends when its key is revoked: a feed, and a stream of inferences', async () => {
+    const [watcher, streamer] = [await folder.key('watcher', '--role', 'operator'), await folder.key('web-stream')]
+    await until(async () => (await ask(`${server.url}/v2/live/history`, watcher)).status === 200, 'the new keys')
+    const feed = await fetch(`${server.url}/v2/live`, { headers: { authorization: `Bearer ${watcher}` } })
+    assert.equal(feed.status, 200)
+    const headers = { authorization: `Bearer ${streamer}` }
+    await using client = createGrpcClient({ url: `http://${server.grpcAddress}`, headers })
+    const stream = await client.openStream()
+    const inputs = { INPUT0: { shape: [1, 1], data: new Float32Array(1) } } as never
+    await stream.send('vision-a', inputs)
+    const answers = stream[Symbol.asyncIterator]()
+    assert.equal((await answers.next()).value?.error ?? null, null)
+    await folder.keys('revoke', 'watcher')
+    await folder.keys('revoke', 'web-stream')
+    await assert.rejects(answers.next(), { code: 'FORBIDDEN' })
+    const reader = (feed.body as ReadableStream<Uint8Array>).getReader()
+    while (!(await reader.read()).done);
   })
 
   await t.test("NVIDIA's clients", async (inner) => {

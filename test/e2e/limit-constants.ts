@@ -52,9 +52,9 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'batches of the OpenAI API that wait to be checked, one at a time': ['jobs/openai-batches.ts mostWaitingBatches'],
   'batches of the OpenAI API that are kept, and their age': ['jobs/batch-files.ts mostBatchRecords'],
-  'texts beside a batch (`metadata`), characters of each, batches or files of one page': [
-    'frontends/openai/batch-endpoints.ts mostMetadata',
-    'frontends/openai/batch-endpoints.ts longestMetadataText',
+  'texts beside a batch or a response (`metadata`), characters of each, batches or files of one page': [
+    'protocol/openai/request-metadata.ts mostMetadata',
+    'protocol/openai/request-metadata.ts longestMetadataText',
     'frontends/openai/batch-endpoints.ts largestPage',
   ],
   'CUDA graphs of an instance': ['backends/onnx/native/gpu-graphs.ts mostGraphs'],
@@ -219,6 +219,8 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/openai/generation-request.ts mostAnswers',
     'protocol/openai/generation-request.ts mostPromptTokens',
     'protocol/openai/embedding-request.ts mostTokens',
+    'frontends/openai/generation-call.ts mostKeptLogprobs',
+    'frontends/openai/generation-call.ts mostLogprobsOfPiece',
   ],
   'stop strings, logit biases, schemas, grammars and choices of a call of the OpenAI API': [
     'protocol/openai/sampling-parameters.ts mostStopStrings',
@@ -447,6 +449,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'frontends/upload/picture-program.ts mostFileBytes',
   ],
   'shortens a text that the server writes: logs, traces, audit, statistics, errors': [
+    'exchange/inference-meter.ts longestModelName',
     'engine/lifecycle/model-directory.ts mostCompared',
     'engine/lifecycle/model-directory.ts longestCompared',
     'protocol/error-body.ts mostErrorChars',
@@ -569,6 +572,8 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'releases/pin-book.ts mostHeld',
     'releases/release-control.ts longestNote',
     'releases/release-control.ts mostNotes',
+    'releases/release-control.ts mostNoteBytes',
+    'releases/file-release-store.ts longestFileName',
     'releases/release-control.ts mostRollouts',
     'releases/rollout-files.ts largestRolloutFileBytes',
   ],

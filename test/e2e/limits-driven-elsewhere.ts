@@ -111,7 +111,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/jobs/file-input.test.ts',
     'which is the most that can be read',
   ),
-  'texts beside a batch (`metadata`), characters of each, batches or files of one page': elsewhere(
+  'texts beside a batch or a response (`metadata`), characters of each, batches or files of one page': elsewhere(
     'test/e2e/openai/batches.test.ts',
     'at most 16 texts',
   ),

@@ -164,6 +164,30 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
   const body = { model: 'm', steps: [{ weight: 50, for: '60s' }], judge: { metrics: { errors: {} } } }
   const explicit = ['--model-control-mode=explicit', '--load-model=*']
 
+  test('two that are posted at the same time have two names, and each is in the list', async (t) => {
+    const models = ['車', '輪']
+    const repositories = await Promise.all(models.map((model) => RolloutRepository.make('backend: "typescript"\nversion_policy: { all {} }\n', model))) // prettier-ignore
+    t.after(() => Promise.all(repositories.map((repository) => repository.remove())))
+    for (const repository of repositories) for (const number of [1, 2]) await repository.addVersion(number, { number })
+    const folders = repositories.map(({ root }) => `--model-repository=${root}`)
+    const flags = [`--state-dir=${path.join(state, 'two')}`, '--allow-grpc=false', '--allow-metrics=false']
+    const server = await startServerProcess([...folders, ...flags])
+    t.after(() => server.stop())
+    await rolloutsOf(server)
+    const post = (model: string, name: string) => call<ShownRollout>(server, '/v2/rollouts', { ...body, model, candidate: 1, name }) // prettier-ignore
+    const same = await Promise.all(models.map((model) => post(model, 'same')))
+    assert.deepEqual(
+      same.map(({ status }) => status).sort((a, b) => a - b),
+      [201, 409],
+    )
+    await call(server, '/v2/rollouts/same/rollback', {})
+    const made = await Promise.all(models.map((model) => post(model, '')))
+    const names = made.filter(({ status }) => status === 201).map(({ body: { name } }) => name)
+    const listed = (await rolloutsOf(server)).map(({ name }) => name)
+    assert.ok(names.length > 0 && new Set(names).size === names.length, JSON.stringify(made))
+    assert.ok(names.every((name) => listed.includes(name)), JSON.stringify(listed)) // prettier-ignore
+  })
+
   test('is steered by hand, and a second one of the model is refused', () =>
     running({ file: '', candidate: { number: 2 }, flags: explicit }, async ({ server, client }) => {
       const created = await call<ShownRollout>(server, '/v2/rollouts', { ...body, name: 'by-hand' })
@@ -209,6 +233,11 @@ describe('a rollout that is posted', { concurrency: 3 }, () => {
       assert.equal((await act('approve')).status, 409)
       assert.equal((await act('resume')).body.state, 'RUNNING')
       assert.equal((await act('notes', { text: 'looks fine' })).status, 201)
+      // Six bytes each where they are kept: more would make a record that other servers do not read.
+      const long = { text: '\u0001'.repeat(4096) }
+      for (let i = 0; i < 21; i++) assert.equal((await act('notes', long)).status, 201)
+      const over = await act('notes', long)
+      assert.deepEqual([over.status, JSON.stringify(over.body).includes('at most 524288 are kept')], [400, true])
       assert.equal((await act('rollback', { reason: 'not today' })).status, 200)
       const back = await reached(server, 'ROLLED_BACK')
       assert.equal(back.reason, 'not today')

@@ -1,12 +1,15 @@
 // What people who look at a running server want to see: figures as they change, the log, traces, what is wrong with models.
 
+import type { Clock } from '../../base/clock.ts'
+import { jsonInSteps } from '../../base/json-in-steps.ts'
 import { fits, logLevels, type KeptLogEntry, type LogHistory, type LogQuery } from '../../base/log-history.ts'
 import type { LogLevel } from '../../base/log.ts'
+import { inSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { errorResponse } from '../../ports/http/error-response.ts'
 import type { EventReaders } from '../../ports/http/event-readers.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
-import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import { feedQuery, flagOf, numberOf } from './feed-query.ts'
 
 type Figures = Readonly<Record<string, number | null>>
@@ -14,6 +17,7 @@ type LiveSample = { readonly server: Figures; readonly versions: ReadonlyMap<str
 
 /** What a server gives to its feeds. */
 export type FeedSources = {
+  readonly clock: Clock
   readonly live: {
     watch(watcher: (sample: LiveSample) => void): () => void
     history(model: string, version: string): object
@@ -68,23 +72,23 @@ export class FeedEndpoints {
     })
 
   readonly history: RouteHandler = (request) =>
-    attempt(request, () => {
+    attempt(request, async () => {
       const query = feedQuery(request.target, ['model', 'version'])
       const [model, version] = [query('model'), query('version')]
       const { live } = this.#feeds
       const found = live.history(model, version)
-      respond(request, model === '' ? { ...found, versions: live.rates() } : found)
+      await this.#respond(request, model === '' ? { ...found, versions: live.rates() } : found)
     })
 
   readonly logs: RouteHandler = (request) =>
-    attempt(request, () => {
+    attempt(request, async () => {
       const query = feedQuery(request.target, ['model', 'level', 'q', 'limit', 'follow'])
       const { logs } = this.#feeds
       if (logs === null) throw ServerError.withoutStack('UNSUPPORTED', 'this process keeps no log lines')
       const wanted: LogQuery = { model: query('model'), level: levelOf(query('level')), text: query('q') }
       const lines = logs.find(wanted, numberOf('limit', query('limit'), linesByDefault, mostLines))
       if (!flagOf('follow', query('follow'))) {
-        respond(request, { lines: lines.map(shownLine) })
+        await this.#respond(request, { lines: lines.values().map(shownLine) })
         return
       }
       let skipped = 0
@@ -100,23 +104,29 @@ export class FeedEndpoints {
     })
 
   readonly traces: RouteHandler = (request) =>
-    attempt(request, () => {
+    attempt(request, async () => {
       const query = feedQuery(request.target, ['model', 'min_ms'])
       const least = numberOf('min_ms', query('min_ms'), 0, longestTraceMs)
-      respond(request, { traces: this.#feeds.traces.list(query('model'), least) })
+      await this.#respond(request, { traces: this.#feeds.traces.list(query('model'), least) })
     })
 
   readonly fleet: RouteHandler = (request) =>
     attempt(request, async () => {
       feedQuery(request.target, [])
-      respond(request, await this.#feeds.fleet())
+      await this.#respond(request, await this.#feeds.fleet())
     })
 
   readonly findings: RouteHandler = (request) =>
     attempt(request, async () => {
       const query = feedQuery(request.target, ['model'])
-      respond(request, await this.#feeds.findings(query('model')))
+      await this.#respond(request, await this.#feeds.findings(query('model')))
     })
+
+  /** What servers, logs and traces say may have megabytes: others are served while it is written. */
+  async #respond(request: HttpRequest, value: unknown): Promise<void> {
+    const pieces = await inSlices(this.#feeds.clock, jsonInSteps(value))
+    request.respond(new HttpResponse(200, jsonType, pieces))
+  }
 }
 
 function levelOf(text: string): LogLevel {
@@ -138,9 +148,6 @@ const shownLine = ({ number, wallMs, level, message, fields, source }: KeptLogEn
       .map(([name, value]) => [name, typeof value === 'bigint' ? value.toString() : value]),
   ),
 })
-
-const respond = (request: HttpRequest, value: unknown): void =>
-  request.respond(jsonResponse(Buffer.from(JSON.stringify(value))))
 
 function attempt(request: HttpRequest, act: () => void | Promise<void>): void {
   Promise.try(act).catch((reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)))

@@ -2,7 +2,7 @@ import { ServerError } from '../../base/server-error.ts'
 import { errorResponse } from '../../ports/http/error-response.ts'
 import type { EventReaders } from '../../ports/http/event-readers.ts'
 import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
-import { forAll, get, ofConsole, type Route } from '../../ports/http/route.ts'
+import { forAll, get, lasting, ofConsole, type Route } from '../../ports/http/route.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
 import type { FeedEndpoints, FeedSources } from './feed-endpoints.ts'
 
@@ -51,5 +51,5 @@ export function feedRoutes(feeds: FeedsOnDemand | null): Route[] {
       via(({ findings }) => findings),
     ),
   ]
-  return routes.map((route) => ofConsole(forAll(route)))
+  return routes.map((route) => ofConsole(forAll(lasting(route))))
 }

@@ -2,15 +2,15 @@
 
 import { promisify } from 'node:util'
 import { brotliCompress, constants, deflate, gzip } from 'node:zlib'
-import { visibleModels } from '../../access/require-right.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { inSlices } from '../../base/run-in-slices.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { messageResponse } from '../../ports/http/error-response.ts'
 import { acting, everyOtherPath, get, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { headerOf, HttpResponse, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 import { preferenceFor } from './accept-header.ts'
-import { withoutModels } from './visible-metrics.ts'
+import { visibleMetrics } from './visible-metrics.ts'
 
 type PageFormat = {
   /** `type/subtype; parameter=value…` */
@@ -44,11 +44,9 @@ const encodings: ReadonlyMap<string, (page: Buffer) => Promise<Buffer>> = new Ma
 export function metricsRoutes(parts: MetricsParts): Route[] {
   const pages = new MetricsPages(parts)
   const show: RouteHandler = (request, _name, _version, caller) => {
-    const isVisible = visibleModels(caller, 'metrics')
-    void pages.answer(request, async (format) => {
-      const page = await pages.current(format)
-      return isVisible === null ? page : withoutModels(page, isVisible)
-    })
+    void pages.answer(request, async (format) =>
+      inSlices(parts.clock, visibleMetrics(await pages.current(format), caller)),
+    )
   }
   // Triton answers every other path with an empty page.
   const showNothing = (request: HttpRequest): void => void pages.answer(request, () => Buffer.alloc(0))

@@ -1,13 +1,44 @@
-/** The page without the lines about models that its reader may not see. Lines without a model are about the server. */
-export function withoutModels(page: Buffer, isVisible: (model: string) => boolean): Buffer {
-  const lines = page.toString().split('\n')
-  return Buffer.from(lines.filter((line) => line.startsWith('#') || isSeen(line, isVisible)).join('\n'))
+import type { Caller } from '../../access/caller.ts'
+import { visibleModels } from '../../access/require-right.ts'
+
+const linesPerStep = 1000
+
+/**
+ * The page without the lines about models that the caller may not see, and without those about other tenants. What else has no model is
+ * about the server where the server itself counts it; metrics that models made do not say whose they are, and are left out.
+ */
+export function* visibleMetrics(page: Buffer, caller: Caller): Generator<void, Buffer> {
+  const isVisible = visibleModels(caller, 'metrics')
+  if (isVisible === null) return page
+  const kept: string[] = []
+  /** The head of a family is kept with its first line. */
+  let head: string[] = []
+  for (const [at, line] of page.toString().split('\n').entries()) {
+    if (at % linesPerStep === 0) yield
+    if (line.startsWith('# HELP ')) head = [line]
+    else if (line.startsWith('# ') && head.length > 0) head.push(line)
+    else if (line.startsWith('#') || line === '' || isSeen(line, isVisible, caller.tenant)) {
+      kept.push(...head, line)
+      head = []
+    }
+  }
+  return Buffer.from(kept.join('\n'))
 }
 
-/** A model's name is the value of the label `model`, with quotes, backslashes and line ends escaped. */
-const modelLabel = /[{,]model="((?:[^"\\]|\\.)*)"/
+/** The value of a label, with quotes, backslashes and line ends escaped. */
+const labelled = (label: string): RegExp => new RegExp(`[{,]${label}="((?:[^"\\\\]|\\\\.)*)"`)
+const modelLabel = labelled('model')
+const tenantLabel = labelled('tenant')
+const ofServer = /^(?:nv|galatea|process)_/
 
-function isSeen(line: string, isVisible: (model: string) => boolean): boolean {
-  const [, value] = modelLabel.exec(line) ?? []
-  return value === undefined || isVisible(value.replace(/\\(.)/g, (_, c: string) => (c === 'n' ? '\n' : c)))
+function isSeen(line: string, isVisible: (model: string) => boolean, ownTenant: string): boolean {
+  const tenant = valueOf(tenantLabel, line)
+  if (tenant !== null && tenant !== ownTenant) return false
+  const model = valueOf(modelLabel, line)
+  return model === null ? ofServer.test(line) : isVisible(model)
+}
+
+function valueOf(label: RegExp, line: string): string | null {
+  const [, value] = label.exec(line) ?? []
+  return value === undefined ? null : value.replace(/\\(.)/g, (_, c: string) => (c === 'n' ? '\n' : c))
 }

@@ -10,11 +10,10 @@ import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { formFields } from '../../protocol/form-fields.ts'
 import { badRequest, notImplemented } from '../../protocol/openai/openai-problem.ts'
-import { isObject, type JsonObject } from '../../protocol/openai/request-fields.ts'
+import { readMetadata } from '../../protocol/openai/request-metadata.ts'
+import type { JsonObject } from '../../protocol/openai/request-fields.ts'
 import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 
-const mostMetadata = 16
-const longestMetadataText = 512
 const pageSize = 20
 const largestPage = 100
 
@@ -144,16 +143,6 @@ function readBatchPlan(body: JsonObject) {
     window: text('completion_window').slice(0, 16),
     metadata: readMetadata(body['metadata']),
   }
-}
-
-function readMetadata(value: unknown): Readonly<Record<string, string>> | null {
-  if (value === undefined || value === null) return null
-  const isGood =
-    isObject(value) &&
-    Object.keys(value).length <= mostMetadata &&
-    Object.entries(value).every(([key, each]) => key.length <= 64 && typeof each === 'string' && each.length <= longestMetadataText) // prettier-ignore
-  if (!isGood) throw badRequest(`'metadata' must have at most ${mostMetadata} texts of at most ${longestMetadataText} characters`, 'metadata') // prettier-ignore
-  return value as Readonly<Record<string, string>>
 }
 
 /** `?limit=` and `?after=`, as OpenAI pages its lists. */

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Caller } from '../../access/caller.ts'
-import type { ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import { sendPiece } from '../../exchange/send-piece.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
@@ -13,11 +13,12 @@ import type {
   AnswerForm,
   Choice,
   FinishReason,
+  TokenLogprob,
   TokenUsage,
   WireEvent,
 } from '../../protocol/openai/generation-answer.ts'
 import { usualCompletionTokens, type Chat, type GenerationRequest } from '../../protocol/openai/generation-request.ts'
-import { openAiErrorBody, unsupported } from '../../protocol/openai/openai-problem.ts'
+import { badRequest, openAiErrorBody, unsupported } from '../../protocol/openai/openai-problem.ts'
 import { isObject } from '../../protocol/openai/request-fields.ts'
 import { HttpResponse, type ResponseStream } from '../../transport/http1/http-message.ts'
 import { chatOutputSettings, chatPrompt, templateOf } from './chat-prompt.ts'
@@ -35,6 +36,18 @@ type Growing = Choice & {
   isClosed: boolean
 }
 
+/** Of all choices of an answer that is sent as a whole: the alternatives of each token, and the token itself. */
+const mostKeptLogprobs = 262_144
+/** What one of them takes in memory. */
+const bytesOfLogprob = 256
+/** A longer answer comes piece by piece, so that no piece with probabilities takes long to read. */
+const mostLogprobsOfPiece = 4096
+
+const tooManyLogprobs = badRequest(
+  `the answer has more than ${mostKeptLogprobs} probabilities of tokens and their alternatives, which is the most of an answer that is sent as a whole: ask for a stream, or for fewer`,
+  'logprobs',
+)
+
 export class GenerationCall extends OpenAiCall {
   readonly #request: GenerationRequest
   readonly #facts: AnswerFacts
@@ -42,6 +55,7 @@ export class GenerationCall extends OpenAiCall {
   readonly #choices: Growing[]
   #stream: ResponseStream | null = null
   isBehind = false
+  #keptLogprobs = 0
 
   constructor(
     parts: OpenAiParts,
@@ -131,18 +145,20 @@ export class GenerationCall extends OpenAiCall {
     // Choices of one seed would all be the same.
     const seed = sampling['seed']
     const shift = index % choiceCount
+    const usualMaxTokens =
+      this.#request.chat === null ? usualCompletionTokens : (version.languageFacts?.contextLength ?? null)
+    const told = logprobs === null ? 0 : (maxTokens ?? usualMaxTokens ?? Infinity) * (1 + logprobs)
     return {
       task: 'generate',
       text,
-      isStream,
+      isStream: isStream || (told > mostLogprobsOfPiece && version.signature.isDecoupled),
       sampling: {
         ...sampling,
         ...(typeof seed === 'number' && shift > 0 ? { seed: seed + shift } : {}),
         ...(forced === null ? {} : { json_schema: forced }),
       },
       maxTokens,
-      usualMaxTokens:
-        this.#request.chat === null ? usualCompletionTokens : (version.languageFacts?.contextLength ?? null),
+      usualMaxTokens,
       logprobs,
     }
   }
@@ -154,18 +170,34 @@ export class GenerationCall extends OpenAiCall {
     for (const bytes of answer.texts) text += choice.decoder.decode(bytes, { stream: true })
     if (answer.finishReason !== '' && answer.finishReason !== 'null') choice.reason = answer.finishReason
     countTokens(choice, answer)
-    choice.logprobs.push(...answer.logprobs)
+    if (!this.#request.isStream && !this.#keep(choice, answer.logprobs)) return
     const events = choice.output === null ? contentOf(text) : choice.output.push(text)
     if (answer.chatDelta !== '') events.push(...deltaEvents(answer.chatDelta))
     this.#tell(choice, events, answer)
     if (isFinal) this.#close(choice)
   }
 
+  /** False: the call has failed, because the probabilities of a whole answer are too many to be kept. */
+  #keep(choice: Growing, logprobs: readonly TokenLogprob[]): boolean {
+    let count = 0
+    for (const each of logprobs) {
+      choice.logprobs.push(each)
+      count += 1 + each.top.length
+    }
+    if (count === 0) return true
+    this.#keptLogprobs += count
+    const { memory } = this.http
+    const isTooMany = this.#keptLogprobs > mostKeptLogprobs
+    if (!isTooMany && memory.reserve(count * bytesOfLogprob)) return true
+    this.failed(isTooMany ? tooManyLogprobs : ServerError.withoutStack('UNAVAILABLE', memory.refuse(count * bytesOfLogprob))) // prettier-ignore
+    return false
+  }
+
   #tell(choice: Growing, events: readonly OutputEvent[], answer: TextAnswer | null = null): void {
     for (const event of events) grow(choice, event)
     const logprobs = answer?.logprobs ?? []
     if (!this.#request.isStream || (events.length === 0 && logprobs.length === 0)) return
-    this.#send(this.#form.delta(choice, events, logprobs))
+    this.#send(() => this.#form.delta(choice, events, logprobs))
   }
 
   #close(choice: Growing): void {
@@ -175,7 +207,7 @@ export class GenerationCall extends OpenAiCall {
     const events = choice.output === null ? contentOf(rest) : [...choice.output.push(rest), ...choice.output.end()]
     this.#tell(choice, events)
     choice.finishReason = finishReasonOf(choice)
-    if (this.#request.isStream) this.#send(this.#form.close(choice))
+    if (this.#request.isStream) this.#send(() => this.#form.close(choice))
   }
 
   protected override finished(): void {
@@ -185,7 +217,7 @@ export class GenerationCall extends OpenAiCall {
       this.respondJson(this.#form.whole(this.#choices, usage))
       return
     }
-    this.#send(this.#form.end(this.#choices, usage))
+    this.#send(() => this.#form.end(this.#choices, usage))
     if (this.#form.endsWithDone) this.#write('data: [DONE]\n\n')
     this.#stream?.end()
   }
@@ -200,13 +232,14 @@ export class GenerationCall extends OpenAiCall {
     return true
   }
 
-  #send(events: readonly WireEvent[]): void {
+  /** The events are made when those before them are: some forms number them. */
+  #send(make: () => readonly WireEvent[]): void {
     let text = ''
     if (this.#stream === null) {
       this.#stream = this.answering.stream(new HttpResponse(200, 'text/event-stream', [], { headers: streamHeaders }))
       for (const event of this.#form.open(this.#choices)) text += eventText(event)
     }
-    for (const event of events) text += eventText(event)
+    for (const event of make()) text += eventText(event)
     if (text !== '') this.#write(text)
   }
 

@@ -3,8 +3,10 @@
 
 import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
+import { jsonInSteps } from '../../base/json-in-steps.ts'
 import type { Log } from '../../base/log.ts'
-import type { ServerError } from '../../base/server-error.ts'
+import { runInSlices } from '../../base/run-in-slices.ts'
+import { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { retryHeaders } from '../../ports/http/error-response.ts'
@@ -108,8 +110,18 @@ export abstract class OpenAiCall implements CallOfExchange {
     for (const exchange of this.#exchanges) exchange.cancel()
   }
 
+  /** An answer may have millions of numbers: others are served while it is written. */
   respondJson(json: unknown): void {
-    this.answering.respond(new HttpResponse(200, jsonType, [Buffer.from(JSON.stringify(json))]))
+    const { answering } = this
+    runInSlices(
+      this.parts.clock,
+      jsonInSteps(json),
+      () => !this.#isGivenUp,
+      (error, pieces) => {
+        if (pieces !== null) answering.respond(new HttpResponse(200, jsonType, pieces))
+        else answering.respond(openAiErrorResponse(ServerError.from(error)))
+      },
+    )
   }
 }
 

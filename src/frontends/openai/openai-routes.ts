@@ -4,7 +4,16 @@ import type { Account } from '../../access/account.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { withHeaders } from '../../ports/http/cross-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
-import { everyOtherPath, get, getOrPost, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import {
+  acting,
+  everyOtherPath,
+  get,
+  getOrPost,
+  large,
+  post,
+  type Route,
+  type RouteHandler,
+} from '../../ports/http/route.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { headerOf, HttpResponse, jsonType, plainType, type ResponseStream } from '../../transport/http1/http-message.ts'
 import type { OpenAiEndpoints, OpenAiLimits, OpenAiRouteParts } from './openai-endpoints.ts'
@@ -174,7 +183,7 @@ export const openAiOwnRoutes = (api: LazyOpenAi, metrics: RouteHandler): Route[]
   ].map(asOpenAi),
   get('/health', 'health', api.handler('health')),
   get('/health/ready', 'health', api.handler('health')),
-  get('/metrics', 'statistics', metrics),
+  acting('metrics', get('/metrics', 'statistics', metrics)),
 ]
 
 const unknownUrl = ({ method, target }: PortRequest): HttpResponse =>

@@ -9,7 +9,7 @@ import type { TokenLogprob } from '../../protocol/openai/generation-answer.ts'
 import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
 import { elementArray, type FixedSizeType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { bytesElementsOf, numbersOf, stringsOf } from '../../tensor/typed-values.ts'
+import { bytesElementsOf, numbersOf, stringsOf, type TypedValues } from '../../tensor/typed-values.ts'
 
 export type LanguageTask = 'generate' | 'embed' | 'rerank' | 'tokenize' | 'detokenize'
 
@@ -232,7 +232,7 @@ export type TextAnswer = {
   /** The model behind a router; '' where there is no router. */
   answeredBy: string
   embedding: { readonly values: Float32Array; readonly width: number } | null
-  tokens: readonly number[] | null
+  tokens: TypedValues | null
   scores: readonly number[] | null
 }
 
@@ -250,6 +250,10 @@ const noAnswer: TextAnswer = {
   scores: null,
 }
 
+/** A copy, without the numbers that JSON does not know. */
+const plainNumbers = (values: TypedValues): TypedValues =>
+  values instanceof BigInt64Array || values instanceof BigUint64Array ? Float64Array.from(values, Number) : values.slice() // prettier-ignore
+
 const firstNumber = (tensor: Tensor): number => Number(numbersOf(tensor)[0] ?? -1)
 
 const readers: Readonly<Record<string, (answer: TextAnswer, tensor: Tensor) => void>> = {
@@ -263,7 +267,7 @@ const readers: Readonly<Record<string, (answer: TextAnswer, tensor: Tensor) => v
   embedding: (answer, tensor) => {
     answer.embedding = { values: Float32Array.from(numbersOf(tensor) as Float32Array), width: tensor.shape.at(-1) ?? 0 }
   },
-  tokens: (answer, tensor) => (answer.tokens = Array.from(numbersOf(tensor) as Int32Array, Number)),
+  tokens: (answer, tensor) => (answer.tokens = plainNumbers(numbersOf(tensor))),
   scores: (answer, tensor) => (answer.scores = Array.from(numbersOf(tensor) as Float32Array, Number)),
 }
 

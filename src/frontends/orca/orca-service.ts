@@ -1,5 +1,6 @@
 // The gRPC service of load reports. Its code is read with the first call.
 
+import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
@@ -18,7 +19,7 @@ const full = new GrpcStatus(
 
 export function orcaService(load: LoadSource, clock: Clock, log: Log): GrpcFrontEnd {
   const calls = new Set<PortCall>()
-  const begin = (call: PortCall): void => {
+  const begin = (call: PortCall, caller: Caller): void => {
     if (calls.size >= mostStreams) {
       call.finish(full)
       return
@@ -30,7 +31,7 @@ export function orcaService(load: LoadSource, clock: Clock, log: Log): GrpcFront
       import('./load-stream.ts')
         .then(({ streamLoad }) => {
           if (call.isEnded) return
-          streamLoad(call, message, load, clock)
+          streamLoad(call, caller, message, load, clock)
           const { onClosed } = call
           call.onClosed = () => {
             left()
@@ -41,7 +42,7 @@ export function orcaService(load: LoadSource, clock: Clock, log: Log): GrpcFront
     })
   }
   return {
-    methods: [{ path: '/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics', api: 'statistics', begin }],
+    methods: [{ path: '/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics', api: 'statistics', lasts: true, begin }],
     drain: (status) => {
       for (const call of calls) call.finish(status)
     },

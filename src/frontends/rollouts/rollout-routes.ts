@@ -1,6 +1,6 @@
 import { ServerError } from '../../base/server-error.ts'
 import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
-import { forAll, get, getOrPost, large, post, type Route } from '../../ports/http/route.ts'
+import { forAll, get, getOrPost, large, lasting, post, type Route } from '../../ports/http/route.ts'
 import type { RolloutAction } from '../../releases/rollout-run.ts'
 import { plainType } from '../../transport/http1/http-message.ts'
 import type { EndpointParts, OpenEndpoints, RolloutSource } from './open-rollout-endpoints.ts'
@@ -13,6 +13,7 @@ export function rolloutRoutes(source: RolloutSource | null, parts: EndpointParts
   const via = handlersOnDemand(() => openEndpoints(source, parts), fail)
   const one = '/v2/rollouts/{rollout}'
   const ofModel = '/v2/models/{model}'
+  const events = via(({ rollouts }) => rollouts.events)
   const ofServer = [
     getOrPost(
       '/v2/rollouts',
@@ -36,11 +37,7 @@ export function rolloutRoutes(source: RolloutSource | null, parts: EndpointParts
       'rollouts',
       via(({ rollouts }) => rollouts.note),
     ),
-    get(
-      `${one}/events`,
-      'rollouts',
-      via(({ rollouts }) => rollouts.events),
-    ),
+    lasting(get(`${one}/events`, 'rollouts', events)),
     get(
       `${one}/report`,
       'rollouts',

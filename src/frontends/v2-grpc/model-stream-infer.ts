@@ -39,7 +39,7 @@ interface Turn {
 export class InferStream {
   readonly #parts: GrpcExchangeParts
   readonly #call: PortCall
-  readonly #caller: Caller
+  #caller: Caller
   readonly #endsOnError: boolean
   readonly #underWay = new PlacedSet<StreamedExchange>()
   #turns: Turn[] = []
@@ -65,6 +65,7 @@ export class InferStream {
     }
     call.onCancel = () => this.#abandon()
     call.onDrain = () => this.#regulate()
+    call.onRenewed = (known) => (this.#caller = known)
   }
 
   /** Answers wait for the client to read, so that models should wait, too. */
@@ -197,7 +198,7 @@ export class InferStream {
     const { load = null } = this.#parts
     if (load === null) return
     const format = load.isTold ? 'bin' : metadataValue(this.#call.metadata, loadFormatHeader)
-    const header = format === null ? null : load.header(format)
+    const header = format === null ? null : load.header(format, this.#caller)
     if (header !== null) this.#call.trailWith(header)
   }
 

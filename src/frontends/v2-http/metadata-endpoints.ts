@@ -51,19 +51,19 @@ export class MetadataEndpoints {
   }
 
   /** While models load for the first time, the answer says which. */
-  readonly ready = (request: HttpRequest): void => {
+  readonly ready: RouteHandler = (request, _name, _version, caller) => {
     const engine = this.#engine
     const { isReady } = engine
     if (!engine.isStarting)
-      request.respond(this.#told(request, { ready: isReady }, this.#readiness(request, isReady ? 200 : 400)))
-    else request.respond(startingResponse(engine))
+      request.respond(this.#told(request, { ready: isReady }, this.#readiness(request, isReady ? 200 : 400, caller)))
+    else request.respond(startingResponse(engine, caller))
   }
 
   /**
    * The header changes with the models that serve: who asks for health sees cheaply that it has to look at the index. The load is told
    * to who asks for it.
    */
-  #readiness(request: HttpRequest, status: number): HttpResponse {
+  #readiness(request: HttpRequest, status: number, caller: Caller): HttpResponse {
     const engine = this.#engine
     if (engine.wording.isTriton) return emptyResponse(status)
     if (this.#models?.revision !== engine.revision) {
@@ -72,13 +72,15 @@ export class MetadataEndpoints {
       this.#models = { revision: engine.revision, headers: ['galatea-models', hash] }
     }
     const format = this.#load === null ? null : headerOf(request.headers, loadFormatHeader)
-    const load = format === null ? null : (this.#load?.header(format) ?? null)
+    const load = format === null ? null : (this.#load?.header(format, caller) ?? null)
     const { headers } = this.#models
     return new HttpResponse(status, plainType, [], { headers: load === null ? headers : [...headers, ...load] })
   }
 
   /** Always 200; the health is in the body. The delay of the next turn of the event loop shows how busy it is. */
-  readonly healthDetail = (request: HttpRequest): void => {
+  readonly healthDetail: RouteHandler = (request, _name, _version, caller) => {
+    const { rights } = caller
+    const isVisible = rights?.mayAll('console') === true ? null : visibleModels(caller, 'metadata')
     const askedMs = performance.now()
     setImmediate(() => {
       const { rss, heapUsed, external } = process.memoryUsage()
@@ -89,7 +91,7 @@ export class MetadataEndpoints {
         heapUsedBytes: heapUsed,
         externalBytes: external,
       }
-      request.respond(jsonResponse(encodeHealthDetail(this.#engine.health(), facts)))
+      request.respond(jsonResponse(encodeHealthDetail(this.#engine.health(isVisible ?? undefined), facts)))
     })
   }
 
@@ -151,9 +153,10 @@ export class MetadataEndpoints {
   }
 }
 
-function startingResponse(engine: Engine): HttpResponse {
-  const error = engine.startingError()
-  const body = encodeStarting(error.message, engine.health().loading)
+function startingResponse(engine: Engine, caller: Caller): HttpResponse {
+  const isVisible = visibleModels(caller, 'metadata') ?? undefined
+  const error = engine.startingError(isVisible)
+  const body = encodeStarting(error.message, engine.health(isVisible).loading)
   return new HttpResponse(httpStatusOf[error.code], jsonType, [body], { headers: retryHeaders(error) })
 }
 

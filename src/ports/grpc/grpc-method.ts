@@ -26,6 +26,8 @@ export type GrpcMethod = {
   readonly action?: Action
   /** True: each message is a request, as in a stream of inferences. */
   readonly isStream?: boolean
+  /** True: the call ends when the client likes, and it is asked again who calls while it lasts. */
+  readonly lasts?: boolean
   /** Called when the headers of the call have arrived, before its messages. */
   begin(call: PortCall, caller: Caller): void
 }
@@ -154,5 +156,5 @@ export function streamMethod(
   const drain = (status: GrpcStatus): void => {
     for (const stream of streams) stream.drain(status)
   }
-  return { method: { path, api: 'inference', isStream: true, begin }, drain }
+  return { method: { path, api: 'inference', isStream: true, lasts: true, begin }, drain }
 }

@@ -5,7 +5,7 @@ import type { Admission, Verdict } from '../../access/admission.ts'
 import type { AdmissionFacts, ClientCertificate } from '../../access/admission-facts.ts'
 import type { Refusal, RefusalReason } from '../../access/refusal.ts'
 import type { ApiName } from '../../access/api-name.ts'
-import { anonymous } from '../../access/caller.ts'
+import { anonymous, type Caller } from '../../access/caller.ts'
 import type { AccessLog } from '../../base/access-log.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -18,6 +18,7 @@ import { Http2Transport } from '../../transport/grpc/http2-transport.ts'
 import type { TrafficMeter } from '../../transport/traffic-meter.ts'
 import { validateGrpcOptions, type GrpcOptions } from './grpc-options.ts'
 import type { GrpcFrontEnd, GrpcMethod } from './grpc-method.ts'
+import { StandingCalls } from '../standing-calls.ts'
 import { LoggedCall } from './logged-call.ts'
 import type { PortCall } from './port-call.ts'
 
@@ -50,6 +51,8 @@ export class GrpcPort {
   readonly #admission: Admission | null
   readonly #log: Log
   readonly #clock: Clock
+  /** Null: nobody is asked who calls. */
+  readonly #standing: StandingCalls | null
   #isDraining = false
 
   /** Throws ServerError when an option makes no sense; opens no port before `listen`. */
@@ -58,6 +61,7 @@ export class GrpcPort {
     const { clock, log, accessLog = null } = dependencies
     this.#accessLog = accessLog
     this.#admission = dependencies.admission
+    this.#standing = this.#admission === null ? null : new StandingCalls(clock, this.#admission)
     this.#log = log.from('grpc-port.ts')
     this.#clock = clock
     this.#frontEnds = frontEnds
@@ -76,9 +80,9 @@ export class GrpcPort {
   }
 
   /** Until the result is called, only questions about health are answered; all else gets `refuse`. */
-  hold(refuse: () => GrpcStatus): () => void {
+  hold(refuse: (caller: Caller) => GrpcStatus): () => void {
     const open = this.#methods
-    const begin: GrpcMethod['begin'] = (call) => call.finish(refuse())
+    const begin: GrpcMethod['begin'] = (call, caller) => call.finish(refuse(caller))
     const held = [...open].map(([path, method]): [string, GrpcMethod] => [
       path,
       method.api === 'health' ? method : { ...method, begin },
@@ -96,6 +100,7 @@ export class GrpcPort {
   /** Ends every connection at once. Twice is fine. */
   async close(): Promise<void> {
     this.#beginDrain()
+    this.#standing?.close()
     await this.#transport.close()
   }
 
@@ -143,7 +148,20 @@ export class GrpcPort {
     else if (!call.isEnded) {
       call.noteCaller?.(verdict)
       method.begin(call, verdict)
+      if (method.lasts === true) this.#stand(call, method)
     }
+  }
+
+  #stand(call: PortCall, method: GrpcMethod): void {
+    this.#standing?.add({
+      facts: new GrpcCallFacts(method, call),
+      isOver: () => call.isEnded,
+      renewed: (caller) => call.onRenewed?.(caller),
+      end: (refusal) => {
+        call.finish(refusalStatus(refusal))
+        call.onCancel?.()
+      },
+    })
   }
 }
 

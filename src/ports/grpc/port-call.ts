@@ -5,6 +5,8 @@ import type { GrpcCall } from '../../transport/grpc/grpc-transport.ts'
 
 /** A call as a method gets it. */
 export interface PortCall extends GrpcCall {
+  /** While a call lasts: its caller has other rights now. */
+  onRenewed?: (caller: Caller) => void
   /** For the access log: this caller was admitted. */
   noteCaller?(caller: Caller): void
   /** For the access log: the call became an inference of this model version. */

@@ -2,7 +2,7 @@ import type { Action } from '../../access/action.ts'
 import type { AdmissionFacts, ClientCertificate } from '../../access/admission-facts.ts'
 import type { ApiName } from '../../access/api-name.ts'
 import { headerOf, type HttpRequest } from '../../transport/http1/http-message.ts'
-import type { RouteMatch } from './router.ts'
+import { pathOf, type RouteMatch } from './router.ts'
 
 /** The facts of an HTTP request that are known before its body. */
 export class HttpCallFacts implements AdmissionFacts {
@@ -27,8 +27,9 @@ export class HttpCallFacts implements AdmissionFacts {
     this.#request = request
   }
 
+  /** As the router finds it: a rule about paths must not see another path than the one that is served. */
   get path(): string {
-    return this.#request.target
+    return pathOf(this.#request.target)
   }
   get peer(): string {
     return this.#request.remoteAddress

@@ -19,6 +19,8 @@ import { CrossOriginPolicy, isPreflight, withHeaders } from './cross-origin.ts'
 import { messageResponse, notAllowedBody, notFoundBody } from './error-response.ts'
 import { refusalResponse } from './refusal-response.ts'
 import { ForeignPages } from './foreign-pages.ts'
+import { StandingCalls } from '../standing-calls.ts'
+import { LastingRequest } from './lasting-request.ts'
 import { LimitedRequest } from './limited-request.ts'
 import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
@@ -76,6 +78,8 @@ export class HttpPort implements HttpService {
   readonly #refusals: RefusalCounts | null
   readonly #accessLog: AccessLog | null
   readonly #clock: Clock
+  /** Null: nobody is asked who calls. */
+  readonly #standing: StandingCalls | null
   #isDraining = false
 
   constructor(dependencies: HttpPortDependencies, options: HttpPortOptions, routes: readonly Route[]) {
@@ -85,6 +89,7 @@ export class HttpPort implements HttpService {
     this.#accessLog = dependencies.accessLog ?? null
     this.#clock = dependencies.clock
     this.#admission = dependencies.admission
+    this.#standing = this.#admission === null ? null : new StandingCalls(this.#clock, this.#admission)
     this.#crossOrigin = options.corsOrigins.length === 0 ? null : new CrossOriginPolicy(options.corsOrigins)
     this.#foreignPages = new ForeignPages({ ...options, isTls: options.tls !== null })
     this.#offload = dependencies.offload ?? null
@@ -112,9 +117,9 @@ export class HttpPort implements HttpService {
    * Until the result is called, only what asks about the server as a whole is answered; all else gets `refuse`. The routes
    * stay the same, so that no request pays for it later.
    */
-  hold(refuse: () => HttpResponse): () => void {
+  hold(refuse: (caller: Caller) => HttpResponse): () => void {
     const open = this.#router
-    const handle: RouteHandler = (request) => request.respond(refuse())
+    const handle: RouteHandler = (request, _name, _version, caller) => request.respond(refuse(caller))
     this.#router = new Router(open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })))
     return () => void (this.#router = open)
   }
@@ -128,6 +133,7 @@ export class HttpPort implements HttpService {
   /** Ends every connection at once. Twice is fine. */
   async close(): Promise<void> {
     this.#isDraining = true
+    this.#standing?.close()
     await this.#transport.close()
     this.#offload?.close()
   }
@@ -235,10 +241,22 @@ export class HttpPort implements HttpService {
   }
 
   /** What these routes take follows the number of models, not the bytes of the request. */
-  #control({ handle }: Route, request: PortRequest, { modelName, modelVersion }: RouteMatch): void {
+  #control({ handle, lasts }: Route, request: PortRequest, match: RouteMatch): void {
     const startNs = this.#clock.nowNs()
-    handle(request, modelName, modelVersion, callerOf(request))
+    const handled = lasts === true && this.#standing !== null ? this.#lasting(request, match, this.#standing) : request
+    handle(handled, match.modelName, match.modelVersion, callerOf(request))
     turnBudget.spendNs(this.#clock.nowNs() - startNs)
+  }
+
+  #lasting(request: PortRequest, match: RouteMatch, standing: StandingCalls): PortRequest {
+    const lasting = new LastingRequest(request)
+    standing.add({
+      facts: new HttpCallFacts(this.#options.protocol, match, request),
+      isOver: () => lasting.isOver,
+      renewed: () => undefined,
+      end: () => lasting.end(),
+    })
+    return lasting
   }
 
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse {

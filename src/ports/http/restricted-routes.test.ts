@@ -72,6 +72,23 @@ for (const api of apiNames) {
   })
 }
 
+test('every spelling of a path of the OpenAI API is closed without the header of its group', async () => {
+  const apis = ['inference', 'embedding', 'model-repository']
+  const fixture = await startHttpFixture({
+    hasOpenAi: true,
+    openAiRestrictedApis: [{ apis, key: 'k', value: 's3cret' }],
+  })
+  const groups = ['chat/completions', 'completions', 'responses', 'embeddings', 'models', 'models/fail', 'files/f', 'batches/b/cancel'] // prettier-ignore
+  for (const path of groups.flatMap((group) => spellings(`/v1/${group}`))) {
+    for (const method of ['GET', 'POST']) {
+      assert.equal((await inject(fixture.frontend, { method, path })).status, 403, `${method} ${path}`)
+      const { status } = await inject(fixture.frontend, { method, path, headers: [['K', 's3cret']] })
+      assert.notEqual(status, 403, `${method} ${path}`)
+    }
+  }
+  await fixture.close()
+})
+
 test('every path is described in the OpenAPI document', async () => {
   const fixture = await startHttpFixture()
   const { body } = await inject(fixture.frontend, { method: 'GET', path: '/v2/openapi.json' })

@@ -34,6 +34,8 @@ export type Route = {
   readonly wrongMethodType: string
   /** True where a body may hold tensors or models; other bodies are small. */
   readonly takesLargeBody?: boolean
+  /** True: the answer has no end of its own, and it is asked again who calls while it lasts. */
+  readonly lasts?: boolean
   /** True: nobody is asked who calls. For pages, whose browser has no key yet. */
   readonly isOpen?: boolean
   /** How the port's own refusals are written for this route; left out: as everywhere. */
@@ -58,5 +60,6 @@ export const open = (restricted: Route): Route => ({ ...restricted, isOpen: true
 export const large = (small: Route): Route => ({ ...small, takesLargeBody: true })
 export const forAll = (some: Route): Route => ({ ...some, isForAll: true })
 export const ofConsole = (some: Route): Route => ({ ...some, isOfConsole: true })
+export const lasting = (some: Route): Route => ({ ...some, lasts: true })
 export const forSelf = (some: Route): Route => ({ ...some, isForSelf: true })
 export const acting = (action: Action, route: Route): Route => ({ ...route, action })

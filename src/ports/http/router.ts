@@ -164,7 +164,7 @@ function endOfDigits(text: string, start: number): number {
 const slashCode = 0x2f
 
 /** The path in a request's target: without the query, and without `http://host`, which clients send to a proxy. */
-function pathOf(target: string): string {
+export function pathOf(target: string): string {
   const query = target.indexOf('?')
   const path = query < 0 ? target : target.slice(0, query)
   if (path.charCodeAt(0) === slashCode) return path

@@ -2,7 +2,7 @@ import { badRequest } from './openai-problem.ts'
 
 type Vectors = { readonly values: Float32Array; readonly width: number }
 
-/** The answer to a call of embeddings. Throws OpenAiProblem when the vectors are shorter than was asked for. */
+/** The answer to a call of embeddings, for `jsonInSteps`. Throws OpenAiProblem when the vectors are shorter than was asked for. */
 export function embeddingAnswer(
   { values, width }: Vectors,
   request: { readonly model: string; readonly isBase64: boolean; readonly dimensions: number | null },
@@ -16,13 +16,18 @@ export function embeddingAnswer(
       'dimensions',
     )
   }
-  const data = Array.from({ length: count }, (_, index) => {
+  const tokens = Math.max(0, inputTokens)
+  const data = rowsOf({ values, width }, count, wanted, request.isBase64)
+  return { object: 'list', data, model: request.model, usage: { prompt_tokens: tokens, total_tokens: tokens } }
+}
+
+/** Each is made when it is written. */
+function* rowsOf({ values, width }: Vectors, count: number, wanted: number, isBase64: boolean): Generator<object> {
+  for (let index = 0; index < count; index++) {
     const whole = values.subarray(index * width, (index + 1) * width)
     const vector = wanted === width ? whole : shortened(whole, wanted)
-    return { object: 'embedding', index, embedding: request.isBase64 ? base64Of(vector) : [...vector] }
-  })
-  const tokens = Math.max(0, inputTokens)
-  return { object: 'list', data, model: request.model, usage: { prompt_tokens: tokens, total_tokens: tokens } }
+    yield { object: 'embedding', index, embedding: isBase64 ? base64Of(vector) : vector }
+  }
 }
 
 /** The first numbers, made as long as 1 again: what OpenAI does for fewer dimensions. */
@@ -32,12 +37,9 @@ function shortened(vector: Float32Array, length: number): Float32Array {
   return norm === 0 ? first : first.map((value) => value / norm)
 }
 
-/** Little-endian, whatever the machine is. */
-function base64Of(vector: Float32Array): string {
-  const bytes = Buffer.alloc(vector.length * 4)
-  vector.forEach((value, index) => bytes.writeFloatLE(value, index * 4))
-  return bytes.toString('base64')
-}
+/** Little-endian, as the hosts are. */
+const base64Of = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
+  Buffer.from(buffer, byteOffset, byteLength).toString('base64')
 
 type RankedRequest = {
   readonly model: string

@@ -4,6 +4,7 @@ import { readMessages, readTools, type ChatMessage } from './chat-messages.ts'
 import type { GenerationRequest } from './generation-request.ts'
 import { describedValue } from '../../base/described-value.ts'
 import { badRequest, unsupported } from './openai-problem.ts'
+import { readMetadata } from './request-metadata.ts'
 import { isObject, RequestFields, type JsonObject } from './request-fields.ts'
 import { readMaxTokens, readSampling } from './sampling-parameters.ts'
 
@@ -25,6 +26,8 @@ export function readResponsesRequest(body: JsonObject): GenerationRequest {
   }
   if (fields.flag('background') === true)
     throw unsupported("'background' is not supported: the answer is not kept", 'background')
+  // The answer repeats them, three times in a stream.
+  readMetadata(body['metadata'])
   const { tools, choice } = readTools(fields)
   return {
     model,

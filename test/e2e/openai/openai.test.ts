@@ -83,6 +83,13 @@ const ask = async (
 const say = (text: string): object[] => [{ role: 'user', content: `say:${JSON.stringify(text)}` }]
 
 describe('paths beside those of clients', () => {
+  test('the events of a response are numbered in the order in which they come', async () => {
+    const body = JSON.stringify({ model: 'toy', input: 'say:"one two three"', stream: true })
+    const text = await (await fetch(`${server.url}/v1/responses`, { method: 'POST', body })).text()
+    const numbers = [...text.matchAll(/"sequence_number":(\d+)/g)].map(([, number]) => Number(number))
+    assert.deepEqual(numbers, [...numbers.keys()])
+  })
+
   test('rerank, tokenize and detokenize', async () => {
     const ranked = await ask('/v1/rerank', {
       model: 'toy',
@@ -133,6 +140,20 @@ describe('bad input gets an official error body', () => {
     assert.equal(type, status >= 500 ? 'server_error' : 'invalid_request_error')
     if (code !== null) assert.equal(rest.code, code)
   }
+
+  test('more probabilities than an answer that is not streamed may have', async () => {
+    const asked = { model: 'toy', messages: [{ role: 'user', content: 'forever' }], max_tokens: 14_000, logprobs: true, top_logprobs: 20 } // prettier-ignore
+    await expectError(asked, 400, /more than 262144 probabilities .* ask for a stream/)
+    const few = await ask('/v1/chat/completions', { ...asked, max_tokens: 400 })
+    assert.equal(few.status, 200, JSON.stringify(few.json))
+    const { content } = (few.json as unknown as { choices: { logprobs: { content: { top_logprobs: object[] }[] } }[] }).choices[0]?.logprobs ?? { content: [] } // prettier-ignore
+    assert.deepEqual([content.length, content.at(-1)?.top_logprobs.length], [400, 20])
+  })
+
+  test('metadata beyond what OpenAI keeps beside a response', async () => {
+    const answer = await ask('/v1/responses', { model: 'toy', input: 'hi', metadata: { a: 'x'.repeat(513) } })
+    assert.match(answer.json.error.message, /at most 16 texts of at most 512 characters/)
+  })
 
   test('JSON that is none, or holds NaN, or is not UTF-8', async () => {
     await expectError('{"model": "toy", "messages": [', 400, /could not parse the JSON body/)
