@@ -191,7 +191,7 @@ const otherPorts: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     '/v1/models/{model}': 'metadata model',
     '/health': 'health some',
     '/health/ready': 'health some',
-    '/metrics': 'statistics some',
+    '/metrics': 'metrics some',
     '*': 'metadata some',
   },
   vertexAi: { '/health': 'health some', '/predict': 'inference some', '*': 'metadata some' },
