@@ -1,6 +1,4 @@
 """InferenceResponse and the sender of responses."""
-import math
-
 from . import frames
 from .codec import FrameWriter, write_response
 from .context import context
@@ -31,9 +29,6 @@ def check_parameters(parameters, allowed, names):
         # A bool is an int, too, and fits.
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise TritonModelException("Expect integers of parameters to have 64 bits, found more in '%s'" % key)
-        # They travel as JSON, which has neither infinity nor NaN.
-        if isinstance(value, float) and not math.isfinite(value):
-            raise TritonModelException("Expect floats of parameters to be finite, found %r in '%s'" % (value, key))
     return parameters
 
 
