@@ -46,7 +46,12 @@ const { config } = shelvedModel('m', plainModelText('m'))
 const versions = new Map(
   ['1', '2'].map((version) => [version, { version, config, state: 'READY' } as unknown as ModelVersion]),
 )
-const choice: VersionChoice = { name: 'm', readyVersions: ['1', '2'], find: (version) => versions.get(version || '2') as ModelVersion } // prettier-ignore
+const choice: VersionChoice = {
+  name: 'm',
+  readyVersions: ['1', '2'],
+  find: (version) => versions.get(version || '2') as ModelVersion,
+  versionWithSequence: () => null,
+}
 
 /** The Chooser of a live rollout with 5 % for the candidate. */
 function openRollout(file: object): Chooser {

@@ -37,6 +37,8 @@ export interface VersionChoice {
    * Throws, with Triton's texts, when there is no such version or the version does not serve.
    */
   find(version: string): ModelVersion
+  /** The version that the sequence began on, also where that one was replaced and only ends its sequences; null: no version has it. */
+  versionWithSequence(id: bigint | string): ModelVersion | null
 }
 
 /**

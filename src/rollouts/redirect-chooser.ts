@@ -1,7 +1,8 @@
 // After a rollout to another model: requests for a model without a version go to a version of that other model.
 
-import type { Chooser, ChoiceWatch, RequestFacts } from '../model/choice.ts'
+import type { Chooser, ChoiceWatch } from '../model/choice.ts'
 import type { ModelVersion } from '../model/model-version.ts'
+import { begunSequence, ownOfSequence } from './rollout-chooser.ts'
 import type { SequenceKeeper } from './sequence-keeper.ts'
 
 /** `find` gives null while the other version does not serve: then the model serves its requests itself. */
@@ -9,8 +10,9 @@ export function redirectChooser(find: () => ModelVersion | null): Chooser {
   return (facts, version, model) => {
     if (version !== '') return model.find(version)
     const other = find()
-    const own = other === null || other.config.sequenceBatching !== null ? model.find('') : null
-    if (other === null || (own !== null && holdsSequence(own, facts))) return own as ModelVersion
+    if (other === null) return model.find('')
+    const own = other.config.sequenceBatching === null ? null : ownOfSequence(model, facts)
+    if (own !== null) return own
     facts.watch = new RedirectedRequest(model.name, other)
     return other
   }
@@ -24,7 +26,8 @@ export const redirectKeeper = (
   arms: [{ settings: to }],
   holdsSequence: (facts) => {
     const other = find()
-    return other !== null && other.config.sequenceBatching !== null && holdsSequence(other, facts)
+    const id = other === null || other.config.sequenceBatching === null ? null : begunSequence(facts)
+    return id !== null && other !== null && other.holdsSequence(id)
   },
   choose: (facts, model) => {
     const other = find()
@@ -33,12 +36,6 @@ export const redirectKeeper = (
     return other
   },
 })
-
-/** A sequence ends on the version that it began on. */
-function holdsSequence(own: ModelVersion, facts: RequestFacts): boolean {
-  const { correlationId, isSequenceStart } = facts.head()
-  return correlationId !== 0n && correlationId !== '' && !isSequenceStart && own.holdsSequence(correlationId)
-}
 
 /** HOT: one per request. Answers have the name of the model that the client asked for. */
 class RedirectedRequest implements ChoiceWatch {

@@ -23,6 +23,7 @@ function choose(options: {
   readonly hasSequences?: boolean
   readonly correlationId?: bigint | string
   readonly heldByCandidate?: string
+  readonly heldByOld?: string
   readonly areSequencesOver?: boolean
 }): { readonly version: string; readonly assigned: readonly Assigned[]; readonly heads: number } {
   const armNames = ['stable', 'candidate']
@@ -33,7 +34,7 @@ function choose(options: {
   router.setWeight(options.weight ?? 10_000)
   let heads = 0
   const find = (_model: string, version: string): ModelVersion => {
-    if (!(options.ready ?? ['1', '2']).includes(version)) throw new Error('not there')
+    if (![...(options.ready ?? ['1', '2']), 'old'].includes(version)) throw new Error('not there')
     const config = { sequenceBatching: options.hasSequences === true ? {} : null }
     const holdsSequence = (id: bigint | string): boolean => version === '2' && id === options.heldByCandidate
     return { version, config, state: 'READY', holdsSequence } as unknown as ModelVersion
@@ -67,7 +68,12 @@ function choose(options: {
       return { ...head, correlationId: options.correlationId ?? 0n }
     },
   }
-  const model: VersionChoice = { name: 'm', readyVersions: [], find: (version) => find('m', version) }
+  const model: VersionChoice = {
+    name: 'm',
+    readyVersions: [],
+    find: (version) => find('m', version),
+    versionWithSequence: (id) => (id === options.heldByOld ? find('m', 'old') : null),
+  }
   const { version } = chooser(facts, options.version ?? '', model)
   const routed = facts.watch as RoutedRequest | null
   const assigned = routed === null ? [] : [{ arm: routed.arm.index, bucket: routed.bucket, isJudged: routed.isJudged }]
@@ -102,6 +108,8 @@ describe('a request', () => {
     const options = { hasSequences: true, correlationId: 'talk-1', weight: 0 }
     assert.equal(choose({ ...options, heldByCandidate: 'talk-1' }).version, '2')
     assert.equal(choose({ ...options, heldByCandidate: 'talk-2' }).version, '1')
+    assert.deepEqual(choose({ ...options, weight: 10_000, heldByOld: 'talk-1' }).assigned, [])
+    assert.equal(choose({ ...options, weight: 10_000, heldByOld: 'talk-1' }).version, 'old')
     const over = { ...options, heldByCandidate: 'talk-1', areSequencesOver: true }
     assert.throws(() => choose(over), /the sequence has ended/)
   })

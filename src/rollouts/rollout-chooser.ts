@@ -1,6 +1,6 @@
 // The Chooser of a model with a live rollout: a thin layer between the Engine's Choice and the router.
 
-import type { Chooser, RequestFacts } from '../model/choice.ts'
+import type { Chooser, RequestFacts, VersionChoice } from '../model/choice.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { RequestOrigin } from '../model/request-origin.ts'
 import { AskedFacts } from './asked-facts.ts'
@@ -48,6 +48,8 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
         rollout.requireSequences(arm)
         return follow(facts, arm, arm.find(), null, false)
       }
+      const own = ownOfSequence(model, facts)
+      if (own !== null) return own
     }
     const { arm: index, bucket, isForced, isDrawn } = router.route(asked.of(facts, hasSequences))
     asked.forget()
@@ -63,7 +65,18 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
 
 /** Null: the request begins a sequence, belongs to none, or no arm has its sequence. */
 export function armOfSequence(arms: readonly RolloutArm[], facts: RequestFacts): RolloutArm | null {
+  const id = begunSequence(facts)
+  return id === null ? null : (arms.find((arm) => arm.ready()?.holdsSequence(id) === true) ?? null)
+}
+
+/** The same with the versions of the model itself: one that left with an earlier rollout may still end its sequences. */
+export function ownOfSequence(model: VersionChoice, facts: RequestFacts): ModelVersion | null {
+  const id = begunSequence(facts)
+  return id === null ? null : model.versionWithSequence(id)
+}
+
+/** The sequence that the request goes on with; null: it begins one, or belongs to none. */
+export function begunSequence(facts: RequestFacts): bigint | string | null {
   const { correlationId, isSequenceStart } = facts.head()
-  if (correlationId === 0n || correlationId === '' || isSequenceStart) return null
-  return arms.find((arm) => arm.ready()?.holdsSequence(correlationId) === true) ?? null
+  return correlationId === 0n || correlationId === '' || isSequenceStart ? null : correlationId
 }

@@ -214,9 +214,11 @@ test('a sequence ends on the arm that it began on, also after its experiment, be
   const candidate = { model: 'other_sequences', version: 1 }
   await begin({ model: 'sequences', name: 'fourth', candidate, steps: [{ weight: 50, for: '1h' }] })
   await beginOn(4)
+  await goOn()
   await call(server, '/v2/rollouts/fourth/promote', {})
   await reached(server, 'SUCCEEDED')
   await beginOn(4)
+  await goOn()
   await rollBack('fourth')
   await goOn()
   assert.equal(await of(96, { sequence_start: true, sequence_end: true }), 101)

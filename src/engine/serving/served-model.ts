@@ -101,8 +101,21 @@ export class ServedModel implements VersionChoice {
    * request names. Where rollouts set the standard version, the version of before may serve on beside it.
    */
   otherWithSequence(id: bigint | string, chosen: ModelVersion, asked: string): ServedVersion | null {
+    const old = this.#retiringWithSequence(id)
+    if (old !== null || asked !== '' || this.#standard === '' || chosen.holdsSequence(id)) return old
+    return this.#readyWithSequence(id)
+  }
+
+  versionWithSequence(id: bigint | string): ServedVersion | null {
+    return this.#retiringWithSequence(id) ?? this.#readyWithSequence(id)
+  }
+
+  #retiringWithSequence(id: bigint | string): ServedVersion | null {
     for (const old of this.#retiring) if (old.holdsSequence(id)) return old
-    if (asked !== '' || this.#standard === '' || chosen.holdsSequence(id)) return null
+    return null
+  }
+
+  #readyWithSequence(id: bigint | string): ServedVersion | null {
     return this.ready.find((version) => version.holdsSequence(id)) ?? null
   }
 
