@@ -7,12 +7,16 @@ import type { LoadOrder, LoadReport, LoadResult } from './http-load.ts'
 import { behindOthers, onCore } from './pinning.ts'
 import { cpuSecondsOf } from './process-usage.ts'
 
-/** `statuses`: one of these every answer must have; left out: 200. `yields`: the load gives its core up to a load beside it that is measured. */
+/**
+ * `statuses`: one of these every answer must have; left out: 200. `core`: where the load runs; left out: 1. `yields`: the load gives its core up
+ * to a load beside it that is measured.
+ */
 export type LoadTarget = {
   readonly pid: number
   readonly port: number
   readonly statuses?: readonly number[]
   readonly yields?: boolean
+  readonly core?: number
 }
 export type LoadMeasurement = LoadResult & { readonly cpuUsPerRequest: number; readonly requestsPerSecond: number }
 
@@ -31,7 +35,12 @@ export class HttpLoad implements AsyncDisposable {
 
   static async open(target: LoadTarget, connections: number, ...requests: readonly Buffer[]): Promise<HttpLoad> {
     const script = path.join(import.meta.dirname, 'http-load.ts')
-    const [command, ...rest] = [...onCore(1), ...(target.yields === true ? behindOthers : []), process.execPath, script]
+    const [command, ...rest] = [
+      ...onCore(target.core ?? 1),
+      ...(target.yields === true ? behindOthers : []),
+      process.execPath,
+      script,
+    ]
     const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'ignore', 'ipc'], serialization: 'advanced' })
     const load = new HttpLoad(child, target)
     await load.#order({ kind: 'open', port: target.port, statuses: target.statuses ?? [200], connections, requests })

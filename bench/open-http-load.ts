@@ -80,8 +80,8 @@ export class OpenHttpLoad implements Disposable {
     this.#idle = [...this.#connections]
   }
 
-  static async open(port: number, connections: number, request: Buffer): Promise<OpenHttpLoad> {
-    keepOnCore(1)
+  static async open(port: number, connections: number, request: Buffer, core = 1): Promise<OpenHttpLoad> {
+    keepOnCore(core)
     const load = new OpenHttpLoad(port, connections, request)
     await Promise.all(load.#connections.map((connection) => connection.opened()))
     return load

@@ -5,8 +5,9 @@ import { availableParallelism } from 'node:os'
 const coreCount = availableParallelism()
 const canPin = coreCount >= 2 && spawnSync('taskset', ['-c', '1', 'true']).status === 0
 
-/** What to put before a command to keep it on one core; nothing where that cannot be done. */
-export const onCore = (core: number): readonly string[] => (canPin ? ['taskset', '-c', String(core)] : [])
+/** What to put before a command to keep it on these cores; nothing where that cannot be done. */
+export const onCore = (...cores: readonly number[]): readonly string[] =>
+  canPin ? ['taskset', '-c', cores.join(',')] : []
 
 const canYield = spawnSync('chrt', ['-b', '0', 'true']).status === 0
 

@@ -105,10 +105,14 @@ class Utilisation:
             self.figures = {"gpu_percent_median": middle, "gpu_percent_max": busy[-1], "samples": len(busy)}
 
 
-def perf(options, address, model, rows, concurrency, protocol, shared_memory, processes=1, rate=None):
+def perf(options, address, model, rows, concurrency, protocol, shared_memory, processes=1, rate=None, distribution="constant", tool=""):
+    """`tool` is NVIDIA's perf_analyzer, which takes the same flags; "" is `galatea perf`."""
     before = executions(address["http"], model)
-    command = [options.node, launcher, "perf", "-m", model, "-i", protocol, "-u", address[protocol], "-b", str(rows)]
-    load = ["--concurrency-range", str(concurrency)] if rate is None else ["--request-rate-range", str(max(1, int(rate / processes)))]
+    command = [tool] if tool else [options.node, launcher, "perf"]
+    command += ["-m", model, "-i", protocol, "-u", address[protocol], "-b", str(rows)]
+    load = ["--concurrency-range", str(concurrency)]
+    if rate is not None:
+        load = ["--request-rate-range", str(max(1, int(rate / processes))), "--request-distribution", distribution]
     # At a rate the first windows do not count: the generator of the load is compiled in them.
     windows = ["-r", "3", "-s", "25"] if rate is None else ["-r", "8", "-s", "15", "--warmup-request-count", "50"]
     command += load + ["-p", str(int(options.seconds * 1000)), *windows]

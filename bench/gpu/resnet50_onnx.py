@@ -36,6 +36,7 @@ def parse_with(add):
     parser.add_argument("--model", default="", help="a file made earlier with --make")
     parser.add_argument("--make", default="", help="only make the model, here")
     parser.add_argument("--only", default="", help="only steps whose names have one of these words (a|b) in them")
+    parser.add_argument("--perf-analyzer", default="", help="NVIDIA's perf_analyzer, for loads beside those of galatea perf")
     parser.add_argument("--log", default="", help="where the log of the server goes")
     parser.add_argument("--cpu", action="store_true", help="try the script out where there is no GPU")
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
@@ -444,9 +445,17 @@ def measure(options, report, model, repository, log):
         step("shm single", 1, 2 * batch, "grpc", True, processes=2)
         grpc = step("grpc full", batch, 2, "grpc", False, processes=4)
         http = step("http full", batch, 2, "http", False, processes=4)
-        for name, peak, protocol, region, processes in (("shm", shm, "grpc", True, 1), ("grpc", grpc, "grpc", False, 4), ("http", http, "http", False, 4)):
-            if peak:
-                step(name + " at 80%", batch, 1, protocol, region, processes=processes, rate=0.8 * peak["images_per_second"] / batch)
+        for name, peak, protocol, region in (("shm", shm, "grpc", True), ("grpc", grpc, "grpc", False), ("http", http, "http", False)):
+            if not peak:
+                continue
+            rate = 0.8 * peak["images_per_second"] / batch
+            step(name + " at 80%", batch, 1, protocol, region, rate=rate)
+            step(name + " at 80% poisson", batch, 1, protocol, region, rate=rate, distribution="poisson")
+            if options.perf_analyzer:
+                step(name + " at 80% perf_analyzer", batch, 1, protocol, region, rate=rate, tool=options.perf_analyzer)
+            if not region:
+                # Programs that do not know of each other may send at the same moment.
+                step(name + " at 80% from 4 programs", batch, 1, protocol, region, processes=4, rate=rate)
         if not options.cpu:
             report.step("cuda answers", lambda: cuda_answers(options, address, model))
             cuda = report.step("cuda shm full", lambda: cuda_clients(options, address, "resnet50", batch, 4, "grpc"))

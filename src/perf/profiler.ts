@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import type { InferenceClient } from '../client/inference-client.ts'
 import { stabilisingUs, summarise, type ClientSummary } from './client-summary.ts'
 import type { LoadLevel, LoadSetup } from './load/load-order.ts'
-import { LoadThreads } from './load/load-threads.ts'
+import { LoadThreads, threadsForRate } from './load/load-threads.ts'
 import type { ExportedRequest, WindowRecord } from './load/window-recorder.ts'
 import { MetricsScraper, type MetricsSummary } from './metrics-scraper.ts'
 import type { ModelUnderTest } from './model-under-test.ts'
@@ -119,6 +119,7 @@ export class Profiler {
   }
 
   async measure(load: number): Promise<LevelResult> {
+    if (this.#options.load.kind === 'rate') await this.#growTo(threadsForRate(load, this.#setup.requests.flat()))
     for (;;) {
       await this.#warmUp(load)
       await this.#scraper?.take()
@@ -160,7 +161,7 @@ export class Profiler {
         statistics = after
         if (taken.length === 0 && this.#isTooBusy(client)) {
           await this.#threads.end()
-          await this.#addThreads()
+          await this.#growTo(this.#threads.count * 2)
           return null
         }
         throwIfOnlyFailures(client)
@@ -258,8 +259,9 @@ export class Profiler {
     return kind === 'concurrency' ? utilisation > busyShare : kind === 'rate' && delayedShare > lateShare
   }
 
-  async #addThreads(): Promise<void> {
-    const count = Math.min(this.#maxThreads, this.#threads.count * 2)
+  async #growTo(wanted: number): Promise<void> {
+    const count = Math.min(this.#maxThreads, wanted)
+    if (count <= this.#threads.count) return
     await this.#threads.close()
     this.#threads = new LoadThreads(this.#setup, count)
   }

@@ -8,7 +8,7 @@ import type { LoadLevel, LoadSetup } from './load-order.ts'
 import { exportedTensors } from './exported-tensors.ts'
 import { outputMismatch, parseAnswer } from './output-check.ts'
 import { revivedRequest, type PreparedRequest } from './prepared-request.ts'
-import { ConstantSchedule, IntervalSchedule, PoissonSchedule, type Schedule } from './schedule.ts'
+import { beginOfTurns, ConstantSchedule, IntervalSchedule, PoissonSchedule, type Schedule } from './schedule.ts'
 import { SequenceSource, type RunningSequence } from './sequence-source.ts'
 import { WindowRecorder, type WindowRecord } from './window-recorder.ts'
 
@@ -65,8 +65,8 @@ export class LoadEngine implements LaneSink {
     this.#nextStep = setup.share
   }
 
-  /** Opens what it needs and begins to send. Rejects when the server cannot be reached. */
-  async begin(level: LoadLevel): Promise<void> {
+  /** Opens what it needs and begins to send. `epochMs` is the same for all threads. Rejects when the server cannot be reached. */
+  async begin(level: LoadLevel, epochMs = performance.timeOrigin + performance.now()): Promise<void> {
     const { shape } = level
     this.#level = level
     this.#left = level.budget ?? Infinity
@@ -83,7 +83,7 @@ export class LoadEngine implements LaneSink {
     }
     await this.#openLanes(laneCountOf(level, this.#source !== null))
     this.#recorder = new WindowRecorder()
-    this.#beganMs = performance.now()
+    this.#beganMs = beginOf(shape, performance.now(), epochMs - performance.timeOrigin)
     if (shape.kind === 'concurrency') {
       for (const lane of this.#lanes) this.#sendNext(lane, 0)
     } else if (shape.kind === 'periodic') {
@@ -345,3 +345,6 @@ function scheduleOf(shape: Exclude<LoadLevel['shape'], { kind: 'concurrency' | '
   if (shape.kind === 'poisson') return new PoissonSchedule(shape.ratePerSecond, shape.seed)
   return new IntervalSchedule(shape.intervalsUs)
 }
+
+const beginOf = (shape: LoadLevel['shape'], nowMs: number, epochMs: number): number =>
+  shape.kind === 'constant' ? beginOfTurns(shape.ratePerSecond, shape.shares, nowMs, epochMs) : nowMs

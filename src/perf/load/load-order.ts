@@ -46,8 +46,9 @@ export type LoadLevel = {
   readonly budget: number | null
 }
 
+/** `epochMs`: milliseconds of the wall clock, the same for all threads. */
 export type LoadOrder =
-  | { readonly kind: 'begin'; readonly level: LoadLevel }
+  | { readonly kind: 'begin'; readonly level: LoadLevel; readonly epochMs: number }
   /** Hand over what was recorded since the last cut. */
   | { readonly kind: 'cut' }
   /** Send no more, wait for what is under way, close the connections. */

@@ -11,7 +11,7 @@ const engine = new LoadEngine(workerData as LoadSetup, () => report({ kind: 'spe
 async function obey(order: LoadOrder): Promise<void> {
   switch (order.kind) {
     case 'begin':
-      await engine.begin(order.level)
+      await engine.begin(order.level, order.epochMs)
       return report({ kind: 'begun' })
     case 'cut': {
       const record = engine.cut()

@@ -4,7 +4,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import type { LoadLevel } from './load-order.ts'
-import { LoadThreads, shareOfLevel } from './load-threads.ts'
+import { LoadThreads, shareOfLevel, threadsForRate } from './load-threads.ts'
 
 const level = (shape: LoadLevel['shape'], budget: number | null = null): LoadLevel => ({ shape, sequences: 4, budget })
 const shares = (whole: LoadLevel, count: number): (LoadLevel | null)[] =>
@@ -24,6 +24,21 @@ test('rates add up: constant ones take turns, Poisson ones are each a part with 
   const poisson = shares(level({ kind: 'poisson', ratePerSecond: 9, seed: 5 }), 3)
   assert.deepEqual(poisson[2]?.shape, { kind: 'poisson', ratePerSecond: 3, seed: 7 })
   assert.equal(shares(level({ kind: 'intervals', intervalsUs: [1] }), 2)[1], null)
+})
+
+test('a rate gets as many threads as its bytes need, one for each GiB of a second', () => {
+  const request = (bytes: number): Parameters<typeof threadsForRate>[1][number] => ({
+    head: Buffer.alloc(24),
+    tail: Buffer.alloc(bytes - 24),
+    stamp: null,
+    compression: 'none',
+    stream: 0,
+    step: 0,
+  })
+  assert.equal(threadsForRate(1000, [request(1024)]), 1)
+  assert.equal(threadsForRate(1024, [request(1024), request(1024 ** 2)]), 1)
+  assert.equal(threadsForRate(1025, [request(1024 ** 2), request(1024)]), 2)
+  assert.equal(threadsForRate(360, [request(9_633_792)]), 4)
 })
 
 test('threads make one load: what they did adds up to what was asked for', async (t) => {

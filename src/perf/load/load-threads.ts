@@ -2,7 +2,11 @@
 
 import { Worker } from 'node:worker_threads'
 import type { LoadLevel, LoadOrder, LoadReport, LoadSetup } from './load-order.ts'
+import type { PreparedRequest } from './prepared-request.ts'
 import type { WindowRecord } from './window-recorder.ts'
+
+/** What one thread writes in a second. */
+const threadBytes = 1024 ** 3
 
 type Setup = Omit<LoadSetup, 'counters' | 'share'>
 
@@ -41,10 +45,11 @@ export class LoadThreads {
     this.#spent = Promise.all(busy.map((thread) => thread.next('spent'))).then(() => undefined)
     // A thread that fails while nobody waits for its budget fails its other orders too.
     this.#spent.catch(() => undefined)
+    const epochMs = performance.timeOrigin + performance.now()
     await Promise.all(
       this.#threads.map(async (thread, at) => {
         const share = shares[at]
-        if (share !== null && share !== undefined) await thread.ask({ kind: 'begin', level: share }, 'begun')
+        if (share !== null && share !== undefined) await thread.ask({ kind: 'begin', level: share, epochMs }, 'begun')
       }),
     )
   }
@@ -61,6 +66,12 @@ export class LoadThreads {
   async close(): Promise<void> {
     await Promise.all(this.#threads.map((thread) => thread.close()))
   }
+}
+
+/** How many threads the bytes of a rate need: a thread that writes is late for its next request. */
+export function threadsForRate(ratePerSecond: number, requests: readonly PreparedRequest[]): number {
+  const largest = requests.reduce((most, { head, tail }) => Math.max(most, head.length + tail.length), 0)
+  return Math.ceil((largest * ratePerSecond) / threadBytes)
 }
 
 /** The part of a level for one of several threads; null when the thread has no part. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ConstantSchedule, IntervalSchedule, PoissonSchedule, type Schedule } from './schedule.ts'
+import { beginOfTurns, ConstantSchedule, IntervalSchedule, PoissonSchedule, type Schedule } from './schedule.ts'
 
 const take = (schedule: Schedule, count: number): number[] =>
   Array.from({ length: count }, () => {
@@ -19,6 +19,13 @@ test('threads that share a constant rate interleave to the same times', () => {
   const whole = take(new ConstantSchedule(100), 9)
   const shared = [0, 1, 2].flatMap((share) => take(new ConstantSchedule(100, share, 3), 3)).toSorted((a, b) => a - b)
   assert.deepEqual(shared, whole)
+})
+
+test('threads that are ready at different times still have equal gaps between their requests', () => {
+  const begins = [1003.2, 1001, 1029.9].map((readyMs) => beginOfTurns(100, 3, readyMs, 1000))
+  assert.deepEqual(begins, [1030, 1030, 1030])
+  assert.deepEqual([1030.1, 1090].map((readyMs) => beginOfTurns(100, 3, readyMs, 1000)), [1060, 1090]) // prettier-ignore
+  assert.equal(beginOfTurns(100, 1, 1003.2, 1000), 1003.2)
 })
 
 test('Poisson arrivals repeat with their seed and differ with another', () => {

@@ -33,6 +33,16 @@ export class ConstantSchedule implements Schedule {
   }
 }
 
+/**
+ * When a thread begins that is ready at `nowMs`. Threads are ready at different times, and their requests still have equal gaps: every thread
+ * begins a whole number of rounds behind `epochMs`, which is the same moment for all of them.
+ */
+export function beginOfTurns(ratePerSecond: number, shares: number, nowMs: number, epochMs: number): number {
+  if (shares === 1) return nowMs
+  const roundMs = (shares * 1000) / ratePerSecond
+  return epochMs + Math.ceil((nowMs - epochMs) / roundMs) * roundMs
+}
+
 /** Exponentially distributed gaps, as between independent arrivals. The loads of several threads add up. */
 export class PoissonSchedule implements Schedule {
   readonly #meanMs: number
