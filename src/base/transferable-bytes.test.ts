@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { markAsUntransferable } from 'node:worker_threads'
 
-import { transferableBytes } from './transferable-bytes.ts'
+import { keepWithOwner, transferableBytes } from './transferable-bytes.ts'
 
 const large = 1024 * 1024
 
@@ -24,7 +23,7 @@ test('bytes that may share their buffer are copied', () => {
 
 test('memory that must stay with its owner is copied, and remains readable after the copy was handed over', () => {
   const memory = new ArrayBuffer(large)
-  markAsUntransferable(memory)
+  keepWithOwner(memory)
   const body = Buffer.from(memory).fill(7)
   const bytes = transferableBytes(body)
   structuredClone(bytes, { transfer: [bytes.buffer] })

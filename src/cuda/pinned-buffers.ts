@@ -1,7 +1,7 @@
 // Pinned memory of the host for inputs: a GPU copies out of it by itself, several times as fast as out of plain memory.
 
-import { markAsUntransferable } from 'node:worker_threads'
 import { loadKoffi } from '../base/koffi.ts'
+import { keepWithOwner } from '../base/transferable-bytes.ts'
 import type { GpuMemoryBudget } from './gpu-memory-budget.ts'
 import { GpuProgram } from './gpu-program.ts'
 import type { GpuThread } from './gpu-thread.ts'
@@ -17,11 +17,14 @@ export class PinnedBuffers {
   /** By size: clients send the same tensor again and again. */
   readonly #free = new Map<number, Buffer[]>()
   /** The memory of all buffers. */
-  readonly #own = new WeakSet<ArrayBufferLike>()
+  readonly #own = new WeakMap<ArrayBufferLike, Block>()
   /** Sizes that are being allocated. */
   readonly #coming = new Set<number>()
-  /** A buffer that nobody gave back, because its request failed, is freed when nobody can reach it any more. */
-  readonly #lost = new FinalizationRegistry<Block>((block) => this.#release(block))
+  /**
+   * A buffer that nobody gave back, because its request failed, is free again when nobody can reach it any more. Its memory stays: to free it
+   * and to allocate it anew takes longer than a request.
+   */
+  readonly #lost = new FinalizationRegistry<Block>((block) => this.#add(block))
 
   constructor(budget: GpuMemoryBudget, thread: () => GpuThread) {
     this.#budget = budget
@@ -54,7 +57,11 @@ export class PinnedBuffers {
   /** Other sizes than the one that is asked for leave when the budget is used up. */
   #hasRoom(byteLength: number): boolean {
     if (this.#budget.take(byteLength)) return true
-    for (const size of this.#free.keys()) if (size !== byteLength) this.#free.delete(size)
+    for (const [size, buffers] of this.#free) {
+      if (size === byteLength) continue
+      this.#free.delete(size)
+      for (const { buffer: memory } of buffers) this.#release(memory)
+    }
     return false
   }
 
@@ -64,12 +71,7 @@ export class PinnedBuffers {
       const program = new GpuProgram()
       program.allocatePinned(byteLength)
       const [address = 0] = await this.#thread().ask(program)
-      const memory = loadKoffi().view(BigInt(address), byteLength)
-      // Memory that a thread took over would be freed while the thread looks at it.
-      markAsUntransferable(memory)
-      this.#own.add(memory)
-      this.#lost.register(memory, { address, byteLength })
-      this.give(Buffer.from(memory))
+      this.#add({ address, byteLength })
     } catch {
       this.#budget.giveBack(byteLength)
     } finally {
@@ -77,7 +79,22 @@ export class PinnedBuffers {
     }
   }
 
-  #release({ address, byteLength }: Block): void {
+  #add(block: Block): void {
+    const memory = loadKoffi().view(BigInt(block.address), block.byteLength)
+    // Memory that a thread took over would be used again while the thread looks at it.
+    keepWithOwner(memory)
+    this.#own.set(memory, block)
+    this.#lost.register(memory, block, memory)
+    this.give(Buffer.from(memory))
+  }
+
+  /** Of a buffer that is free. */
+  #release(memory: ArrayBufferLike): void {
+    const block = this.#own.get(memory)
+    if (block === undefined) return
+    this.#own.delete(memory)
+    this.#lost.unregister(memory)
+    const { address, byteLength } = block
     this.#budget.giveBack(byteLength)
     const program = new GpuProgram()
     program.freePinned(address)

@@ -376,9 +376,11 @@ export class Http2Call implements GrpcCall, StreamUser {
       this.#give(message, false)
       return
     }
+    const { bodies } = this.#surroundings.memory.server
     this.#assembler ??= new MessageAssembler(this.#mostMessageBytes, {
       reserve: (bytes) => this.#reserve(bytes),
-      kept: (bytes) => this.#surroundings.memory.server.bodies.take(bytes),
+      kept: (bytes) => bodies.take(bytes),
+      giveBack: (memory) => bodies.give(memory),
       mayBegin: (messageBytes, arrivedBytes) => this.#isSmall || this.#mayBegin(messageBytes, arrivedBytes),
     })
     this.#assembler.push(piece)

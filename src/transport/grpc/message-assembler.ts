@@ -14,6 +14,7 @@ type AssembledMessage = {
 const prefixBytes = 5
 const leastBytes = 1024
 const none = (): null => null
+const ignore = (): void => undefined
 const always = (): boolean => true
 
 /** What an assembler asks of its call. */
@@ -22,6 +23,8 @@ type Surroundings = {
   readonly reserve?: (bytes: number) => boolean
   /** Memory that is there already. */
   readonly kept?: (bytes: number) => Buffer | null
+  /** Such memory is for others again: there is no room for the message. */
+  readonly giveBack?: (memory: Buffer) => void
   /** Asked before a message that comes in parts is collected; false: it stays where it is until `next` is called again. */
   readonly mayBegin?: (messageBytes: number, arrivedBytes: number) => boolean
 }
@@ -51,6 +54,7 @@ export class MessageAssembler {
   readonly #limitBytes: number
   readonly #reserve: (bytes: number) => boolean
   readonly #kept: (bytes: number) => Buffer | null
+  readonly #giveBack: (memory: Buffer) => void
   readonly #mayBegin: (messageBytes: number, arrivedBytes: number) => boolean
   /** A prefix that arrives in pieces; null as long as none did. */
   #prefix: Buffer | null = null
@@ -64,9 +68,13 @@ export class MessageAssembler {
   #chunk: Buffer | null = null
   #at = 0
 
-  constructor(limitBytes: number, { reserve = always, kept = none, mayBegin = always }: Surroundings = {}) {
+  constructor(
+    limitBytes: number,
+    { reserve = always, kept = none, giveBack = ignore, mayBegin = always }: Surroundings = {},
+  ) {
     this.#reserve = reserve
     this.#kept = kept
+    this.#giveBack = giveBack
     this.#mayBegin = mayBegin
     this.#limitBytes = limitBytes
   }
@@ -188,7 +196,10 @@ export class MessageAssembler {
     const lead = leadOf(current?.subarray(0, this.#collectedLength) ?? chunk.subarray(this.#at))
     const kept = this.#kept(lead + this.#messageBytes)?.subarray(lead, lead + this.#messageBytes) ?? null
     const capacity = kept?.length ?? Math.min(this.#messageBytes, Math.max(needed * growth, leastBytes))
-    if (!this.#reserve(capacity - (current?.length ?? 0))) throw new MessageUnwelcome(this.#messageBytes)
+    if (!this.#reserve(capacity - (current?.length ?? 0))) {
+      if (kept !== null) this.#giveBack(kept)
+      throw new MessageUnwelcome(this.#messageBytes)
+    }
     const grown = kept ?? Buffer.allocUnsafeSlow(lead + capacity).subarray(lead)
     if (current !== null) current.copy(grown, 0, 0, this.#collectedLength)
     this.#collected = grown

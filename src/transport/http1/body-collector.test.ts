@@ -81,3 +81,37 @@ test('a chunked body of more than 65536 pieces is refused', () => {
   assert.equal(collector.state, 'too-many-chunks')
   assert.equal(collector.isBeyondPatience, true)
 })
+
+test('memory that is there already goes back where the body is refused or nobody wants it, and only once', () => {
+  const mib = 1024 * 1024
+  const given: Buffer[] = []
+  const kept = Buffer.alloc(4 * mib)
+  let left = 2 * mib
+  const begin = (): BodyCollector =>
+    new BodyCollector(4 * mib, 4 * mib, {
+      kept: () => kept,
+      giveBack: (memory) => given.push(memory),
+      reserve: (bytes) => (left -= bytes) >= 0,
+    })
+  const refused = begin()
+  for (const bytes of [mib, mib]) refused.add(Buffer.alloc(bytes))
+  assert.equal(given.length, 0)
+  refused.add(Buffer.alloc(mib))
+  assert.equal(refused.state, 'over-budget')
+  assert.deepEqual([given.length, given[0]?.buffer === kept.buffer], [1, true])
+  refused.drop()
+  assert.equal(given.length, 1)
+
+  left = 4 * mib
+  const abandoned = begin()
+  for (const bytes of [mib, mib]) abandoned.add(Buffer.alloc(bytes))
+  abandoned.drop()
+  assert.equal(given.length, 2)
+
+  left = 4 * mib
+  const whole = begin()
+  for (let i = 0; i < 4; i++) whole.add(Buffer.alloc(mib))
+  assert.equal(whole.finish().buffer, kept.buffer)
+  whole.drop()
+  assert.equal(given.length, 2)
+})

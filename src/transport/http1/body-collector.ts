@@ -20,6 +20,8 @@ type CollectorOptions = {
   readonly allocate?: (bytes: number) => Buffer
   /** Memory that is there already, for a body of so many bytes; null: there is none. */
   readonly kept?: (bytes: number) => Buffer | null
+  /** Such memory is for others again: the body is refused, or its client has gone. */
+  readonly giveBack?: (memory: Buffer) => void
   readonly patienceBytes?: number
   /** Counts bytes that arrived; false when they cannot be kept. */
   readonly reserve?: (bytes: number) => boolean
@@ -30,10 +32,13 @@ export class BodyCollector {
   readonly #patienceBytes: number
   readonly #allocate: (bytes: number) => Buffer
   readonly #kept: (bytes: number) => Buffer | null
+  readonly #giveBack: (memory: Buffer) => void
   readonly #reserve: (bytes: number) => boolean
   /** -1: a chunked body. */
   readonly #announcedBytes: number
   #buffer: Buffer | null = null
+  /** The buffer lies in memory that goes back where the body has no use for it. */
+  #isKept = false
   #receivedBytes = 0
   #pieceCount = 0
   #state: BodyState
@@ -45,6 +50,7 @@ export class BodyCollector {
     {
       allocate = allocateFresh,
       kept = none,
+      giveBack = ignore,
       patienceBytes = limitBytes * patience,
       reserve = always,
     }: CollectorOptions = {},
@@ -53,6 +59,7 @@ export class BodyCollector {
     this.#patienceBytes = patienceBytes
     this.#allocate = allocate
     this.#kept = kept
+    this.#giveBack = giveBack
     this.#announcedBytes = announcedBytes
     this.#limitBytes = limitBytes
     this.#state = announcedBytes > limitBytes ? 'too-large' : 'receiving'
@@ -106,6 +113,12 @@ export class BodyCollector {
     return buffer === null ? noBytes : buffer.subarray(0, this.#receivedBytes)
   }
 
+  /** Nobody wants the body any more. Only where the system no longer reads into its memory. */
+  drop(): void {
+    if (this.#isKept && this.#buffer !== null) this.#giveBack(this.#buffer)
+    this.#buffer = null
+  }
+
   #append(piece: Buffer, offset: number): void {
     let buffer = this.#buffer as Buffer
     if (this.#receivedBytes > buffer.length || offset === buffer.length) {
@@ -121,6 +134,7 @@ export class BodyCollector {
   /** Null when the system has no more memory: then this request is refused, and the server goes on. */
   #grown(): Buffer | null {
     const kept = this.#announcedBytes < 0 ? null : this.#kept(this.#announcedBytes)
+    this.#isKept = kept !== null
     if (kept !== null) return kept.subarray(0, this.#announcedBytes)
     try {
       return this.#allocate(this.#capacityFor(this.#receivedBytes))
@@ -139,11 +153,13 @@ export class BodyCollector {
 
   #refuse(state: BodyRefusal): void {
     this.#state = state
-    this.#buffer = null
+    this.drop()
   }
 }
 
 const allocateFresh = (bytes: number): Buffer => Buffer.allocUnsafeSlow(bytes)
+
+const ignore = (): void => undefined
 
 const none = (): null => null
 

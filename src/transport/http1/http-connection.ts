@@ -213,17 +213,17 @@ export class HttpConnection implements RequestHost {
   #finish(closes: boolean): void {
     this.#endRequest()
     if (this.#socket.writableLength > 0) this.countUnread()
-    this.#collector = null
-    this.#decoder = null
     this.#phase = 'idle'
     this.sinceNs = this.#host.clock.nowNs()
     if (closes) {
-      // What the client has sent behind the request is not read any more.
+      // What the client has sent behind the request is not read any more. Half a body keeps its memory as long as the socket may write there.
       this.#isClosed = true
       this.#pending = null
       this.#socket.end()
       return
     }
+    this.#collector = null
+    this.#decoder = null
     this.#goOn()
   }
 
@@ -447,10 +447,13 @@ export class HttpConnection implements RequestHost {
   }
 
   #newCollector(announcedBytes: number): BodyCollector {
-    return new BodyCollector(announcedBytes, this.#host.bodyLimitBytes, { reserve: this.#reserve, kept: this.#kept })
+    const { bodies } = this.#memory.server
+    return new BodyCollector(announcedBytes, this.#host.bodyLimitBytes, {
+      reserve: this.#reserve,
+      kept: (bytes) => bodies.take(bytes),
+      giveBack: (memory) => bodies.give(memory),
+    })
   }
-
-  readonly #kept = (bytes: number): Buffer | null => this.#memory.server.bodies.take(bytes)
 
   /** HOT: once per body. False: the server has no room for it. */
   readonly #reserve = (bytes: number): boolean => {
@@ -566,6 +569,7 @@ export class HttpConnection implements RequestHost {
   #onClose(): void {
     this.#isClosed = true
     this.#pending = null
+    this.#collector?.drop()
     this.#collector = null
     this.#stream?.drop()
     this.#stream = null
