@@ -71,6 +71,7 @@ async function largePage(rounds: number): Promise<Figure[]> {
       clock,
       ledger,
       host: null,
+      pinned: null,
       cache: null,
       clients: { limitBytes: 100, requestBytes: 3, answerBytes: 2, inflatedBytes: 1, refusedCount: 0 },
       slots: { limit: 10, refusedCount: 0 },

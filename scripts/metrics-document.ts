@@ -154,7 +154,7 @@ export function metricsDocument(): string {
     row(['---', '---', '---', '---', '---']),
     ...server,
     '',
-    'CPU and memory are looked at every `--metrics-interval-ms` and left out with `--allow-cpu-metrics=false`. There is no pool',
+    'CPU and memory are looked at every `--metrics-interval-ms` and left out with `--allow-cpu-metrics=false`. Without a GPU there is no pool',
     'of pinned memory, so both its figures are 0. Triton has the families of the cache as gauges, though they only grow. What a',
     'cache in Redis holds and evicts, Redis tells: those figures are 0 here.',
     '',

@@ -88,6 +88,7 @@ export function createMetricsService(
       cache: dependencies.responseCache,
       traffic: dependencies.traffic,
       clients: dependencies.clientMemory,
+      pinned: dependencies.clientMemory.pinned,
       slots: dependencies.connectionSlots,
       refusals: engine.refusals,
       gpus: () => gpu?.gpus() ?? [],

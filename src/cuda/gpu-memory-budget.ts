@@ -1,10 +1,10 @@
 /** A bound for memory that is kept between batches, for all models of one GPU together. What goes over it is kept by nobody. */
 export class GpuMemoryBudget {
-  readonly #limitBytes: number
+  readonly limitBytes: number
   #usedBytes = 0
 
   constructor(limitBytes: number) {
-    this.#limitBytes = limitBytes
+    this.limitBytes = limitBytes
   }
 
   get usedBytes(): number {
@@ -13,7 +13,7 @@ export class GpuMemoryBudget {
 
   /** False: there is no room, and nothing was counted. */
   take(bytes: number): boolean {
-    if (this.#usedBytes + bytes > this.#limitBytes) return false
+    if (this.#usedBytes + bytes > this.limitBytes) return false
     this.#usedBytes += bytes
     return true
   }

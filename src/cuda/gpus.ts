@@ -24,7 +24,7 @@ export type GpuSettings = {
 /** Triton's default for each GPU. */
 const defaultPoolBytes = 64 * 1024 * 1024
 /** Triton's default. */
-const defaultPinnedBytes = 256 * 1024 * 1024
+const defaultPinnedBytes = 1024 * 1024 * 1024
 
 type ThreadTraits = {
   readonly run?: bigint | null

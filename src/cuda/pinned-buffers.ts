@@ -31,6 +31,15 @@ export class PinnedBuffers {
     this.#thread = thread
   }
 
+  get limitBytes(): number {
+    return this.#budget.limitBytes
+  }
+
+  /** Of all that take from this budget. */
+  get usedBytes(): number {
+    return this.#budget.usedBytes
+  }
+
   /** Null: there is none of that size yet, and the next request may find one. Not cleared. */
   take(byteLength: number): Buffer | null {
     if (byteLength < leastBytes) return null

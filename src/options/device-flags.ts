@@ -39,8 +39,10 @@ export const deviceFlags = [
   flag('enable-peer-access', boolean, 'true', { ...accepted, harmlessValue: 'false' }).says(
     'Let GPUs reach each other; without effect: no tensor goes from one GPU to another without the host',
   ),
-  flag('pinned-memory-pool-byte-size', anyBytes, '268435456')
-    .says('Pinned memory of the host that outputs of GPUs are copied to; what is above it is copied to plain memory')
+  flag('pinned-memory-pool-byte-size', anyBytes, '1073741824', { tritonDefault: '268435456' })
+    .says(
+      'Pinned memory of the host, taken as it is needed, that GPUs copy large bodies from and outputs to; what is above it goes through plain memory',
+    )
     .to('engine.pinnedPoolBytes'),
   flag('cuda-memory-pool-byte-size', perDevice('GPU:BYTES'), '', repeatable)
     .says(

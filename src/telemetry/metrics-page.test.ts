@@ -55,6 +55,7 @@ function pageOf(t: TestContext, settings: Partial<FamilySettings> = {}, ledger =
       clock: new ManualClock(),
       ledger,
       host: null,
+      pinned: null,
       gpus: () => [],
       customFamilies,
       isReady: () => true,

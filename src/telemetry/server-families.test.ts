@@ -10,6 +10,7 @@ const quiet: ServerSources = {
   host: null,
   cache: null,
   clients: { limitBytes: 100, requestBytes: 3, answerBytes: 2, inflatedBytes: 1, refusedCount: 0 },
+  pinned: null,
   slots: { limit: 10, refusedCount: 0 },
   traffic: [{ protocol: 'http', meter: new TrafficMeter() }],
   refusals: new RefusalCounts(),
@@ -23,6 +24,12 @@ const quiet: ServerSources = {
 test('without our own families and without a cache there is only pinned memory', () => {
   const families = [...serverText(prometheusText, quiet).matchAll(/^# TYPE (\S+)/gm)].map((match) => match[1])
   assert.deepEqual(families, ['nv_pinned_memory_pool_total_bytes', 'nv_pinned_memory_pool_used_bytes'])
+})
+
+test('beside a GPU the pool of pinned memory tells its size and what is taken of it', () => {
+  const text = serverText(prometheusText, { ...quiet, pinned: { limitBytes: 1000, usedBytes: 64 } })
+  assert.match(text, /^nv_pinned_memory_pool_total_bytes 1000$/m)
+  assert.match(text, /^nv_pinned_memory_pool_used_bytes 64$/m)
 })
 
 test('the cache tells what it holds and how long it took, in whole microseconds', () => {

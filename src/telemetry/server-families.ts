@@ -38,6 +38,8 @@ type ClientFigures = {
 
 export type ServerSources = {
   readonly clients: ClientFigures
+  /** Memory of the host that GPUs copy from and to; null: there is no GPU. */
+  readonly pinned: { readonly limitBytes: number; readonly usedBytes: number } | null
   readonly slots: { readonly limit: number; readonly refusedCount: number }
   /** Null: `--allow-cpu-metrics=false`. */
   readonly host: HostMetrics | null
@@ -123,9 +125,19 @@ const finite = (limit: number): readonly Sample[] => (Number.isFinite(limit) ? [
 export const loopProbeMs = 20
 
 export const serverFamilies: readonly ServerFamily[] = [
-  // There is no pool of pinned memory: nothing is copied to a GPU through one.
-  family('nv_pinned_memory_pool_total_bytes', 'gauge', 'Pinned memory pool total memory size, in bytes', () => 0),
-  family('nv_pinned_memory_pool_used_bytes', 'gauge', 'Pinned memory pool used memory size, in bytes', () => 0),
+  // Without a GPU there is no such pool.
+  family(
+    'nv_pinned_memory_pool_total_bytes',
+    'gauge',
+    'Pinned memory pool total memory size, in bytes',
+    (sources) => sources.pinned?.limitBytes ?? 0,
+  ),
+  family(
+    'nv_pinned_memory_pool_used_bytes',
+    'gauge',
+    'Pinned memory pool used memory size, in bytes',
+    (sources) => sources.pinned?.usedBytes ?? 0,
+  ),
   cacheGauge('nv_cache_util', 'Cache utilization [0.0 - 1.0]', ({ byteSize, maxBytes }) =>
     maxBytes === 0 ? 0 : byteSize / maxBytes,
   ),

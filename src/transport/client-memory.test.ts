@@ -140,3 +140,19 @@ test('a request that has no room is refused before it is inflated', async () => 
   assert.match(server.refuse(5), /--client-memory-limit/)
   assert.equal(server.refusedCount, 1)
 })
+
+test('requests press the budget when they hold half of it, or beside a GPU what is pinned', () => {
+  const pinned = (mostBytes: number) => ({
+    limitBytes: mostBytes,
+    usedBytes: 0,
+    take: () => null,
+    giveBack: () => false,
+  })
+  const pressedFrom = (server: ClientMemory): number =>
+    [32, 64, 100, 200].find((bytes) => server.isPressedBy(bytes * mib + 1)) ?? 0
+  assert.equal(pressedFrom(new ClientMemory(400 * mib)), 200)
+  assert.equal(pressedFrom(new ClientMemory(400 * mib, pinned(100 * mib))), 100)
+  assert.equal(pressedFrom(new ClientMemory(400 * mib, pinned(300 * mib))), 200)
+  assert.equal(pressedFrom(new ClientMemory(400 * mib, pinned(mib))), 64)
+  assert.equal(pressedFrom(new ClientMemory(400 * mib, pinned(0))), 200, 'nothing is pinned')
+})

@@ -13,6 +13,11 @@ const connectionShare = 1 / 4
 /** The same while the requests of all connections hold more than half of the budget: what waits unsent costs less than what is refused. */
 const connectionShareUnderPressure = 1 / 64
 const requestPressureShare = 1 / 2
+/**
+ * Beside a GPU no more than what is pinned counts in place of that half, but at least so much: a GPU takes bodies in plain memory more slowly
+ * than they may come, and the backlog stayed.
+ */
+const leastPinnedPressureBytes = 64 * 1024 * 1024
 /** What all inflated bodies together may hold. Inflating is how a client that sends little makes the server hold much. */
 const inflatedShare = 1 / 8
 /** What is kept of the memory of large bodies that were answered, beside the budget: with less a backlog of them is read more slowly. */
@@ -45,6 +50,7 @@ export class ClientMemory {
   /** What one connection may hold. */
   readonly connectionLimitBytes: number
   readonly bodies: LargeBuffers
+  readonly pinned: PinnedSource | null
   readonly #connectionLimitUnderPressure: number
   readonly #requestPressureBytes: number
   readonly #largeLimitBytes: number
@@ -53,13 +59,16 @@ export class ClientMemory {
   /** `pinned`: where there is a GPU. */
   constructor(limitBytes: number = defaultLimitBytes, pinned: PinnedSource | null = null) {
     this.limitBytes = limitBytes
+    this.pinned = pinned
     this.bodies = new LargeBuffers(limitBytes * keptShare, pinned)
     // Whole numbers: requests compare with these limits.
     this.#largeLimitBytes = Math.floor(limitBytes * largeShare)
     this.#pressureBytes = Math.floor(limitBytes * unreadPressureShare)
     this.connectionLimitBytes = Math.floor(limitBytes * connectionShare)
     this.#connectionLimitUnderPressure = Math.floor(limitBytes * connectionShareUnderPressure)
-    this.#requestPressureBytes = Math.floor(limitBytes * requestPressureShare)
+    const pinnedBytes = pinned?.limitBytes ?? 0
+    const mostBytes = pinnedBytes === 0 ? Infinity : Math.max(pinnedBytes, leastPinnedPressureBytes)
+    this.#requestPressureBytes = Math.min(Math.floor(limitBytes * requestPressureShare), mostBytes)
   }
 
   /** HOT: once per request. */
@@ -88,7 +97,7 @@ export class ClientMemory {
     return requestBytes > this.connectionLimitBytes || this.requestBytes > this.#requestPressureBytes
   }
 
-  /** Whether requests would hold more than half of the budget with so many more bytes. */
+  /** Whether requests would hold more than half of the budget with so many more bytes, or more than is pinned. */
   isPressedBy(bytes: number): boolean {
     return this.requestBytes + bytes > this.#requestPressureBytes
   }

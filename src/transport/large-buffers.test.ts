@@ -55,6 +55,8 @@ test('pinned memory comes first, in steps of 64 KiB, and goes back where it came
   const asked: number[] = []
   const free = [pinned]
   const buffers = new LargeBuffers(mostKeptBytes, {
+    limitBytes: 2 * mib,
+    usedBytes: 0,
     take: (bytes) => {
       asked.push(bytes)
       return free.pop() ?? null

@@ -19,6 +19,8 @@ const keptNs = 10e9
 
 /** Memory that a GPU copies from by itself. */
 export interface PinnedSource {
+  readonly limitBytes: number
+  readonly usedBytes: number
   /** Null: there is none of that size now. */
   take(byteLength: number): Buffer | null
   /** False: the memory is not of this source. */

@@ -12,16 +12,31 @@ import { NetHttpTransport } from './net-http-transport.ts'
 
 const mib = 1024 * 1024
 
-/** Pinned memory for one body, and a port that answers with the first byte and the length of each body. */
-async function portWithOneBuffer(t: TestContext, limitBytes: number) {
+type PortUnderTest = {
+  /** Pinned memory for one body, while nobody has it. */
+  readonly free: readonly Buffer[]
+  readonly clientMemory: ClientMemory
+  /** Announces a body, and sends so many bytes of it. */
+  begin(announced: number, sent: number): Promise<Socket>
+}
+
+/** Says the first byte and the length of the body. */
+function answer(request: HttpRequest): void {
+  const { body } = request
+  request.respond(new HttpResponse(200, jsonType, [Buffer.from(`[${body[0]},${body.length}]`)]))
+  request.memory.reuse(body)
+}
+
+async function startPort(t: TestContext, { limitBytes }: { limitBytes: number }): Promise<PortUnderTest> {
   const memory = Buffer.alloc(4 * mib)
   const free = [memory]
   const clientMemory = new ClientMemory(limitBytes, {
+    limitBytes: Infinity,
+    usedBytes: 0,
     take: () => free.pop() ?? null,
     giveBack: (given) => given === memory.buffer && free.push(memory) > 0,
   })
-  const answer = (status: number, text: string): HttpResponse => new HttpResponse(status, jsonType, [Buffer.from(text)])
-  const refuse = (): HttpResponse => answer(503, '{}')
+  const refuse = (): HttpResponse => new HttpResponse(503, jsonType, [Buffer.from('{}')], { closesConnection: true })
   const transport = new NetHttpTransport(
     {
       log: new MemoryLog(),
@@ -42,14 +57,10 @@ async function portWithOneBuffer(t: TestContext, limitBytes: number) {
       keepAliveTimeoutMs: 10_000,
       maxConnections: 0,
       maxHeaderBytes: 4096,
-    } as never,
+    },
     {
       admit: () => null,
-      handle: (request: HttpRequest) => {
-        const { body } = request
-        request.respond(answer(200, `[${body[0]},${body.length}]`))
-        request.memory.reuse(body)
-      },
+      handle: answer,
       refuseBody: refuse,
       refuseMemory: refuse,
       refuseStalledBody: refuse,
@@ -57,41 +68,45 @@ async function portWithOneBuffer(t: TestContext, limitBytes: number) {
     },
   )
   const { port } = await transport.listen()
-  t.after(() => transport.close())
-  const begin = async (bytes: number): Promise<Socket> => {
+  const sockets: Socket[] = []
+  t.after(() => {
+    for (const socket of sockets) socket.destroy()
+    return transport.close()
+  })
+  const begin = async (announced: number, sent: number): Promise<Socket> => {
     const socket = connect({ port, host: '127.0.0.1' })
+    sockets.push(socket)
+    // A server that refuses closes while the client still sends.
+    socket.on('error', () => undefined)
     await once(socket, 'connect')
-    socket.write(`POST / HTTP/1.1\r\nContent-Length: ${4 * mib}\r\n\r\n`)
-    socket.write(Buffer.alloc(bytes, 1))
+    socket.write(`POST / HTTP/1.1\r\nContent-Length: ${announced}\r\n\r\n`)
+    if (sent > 0) socket.write(Buffer.alloc(sent, 1))
     return socket
   }
   return { free, clientMemory, begin }
 }
 
+const textOf = async (socket: Socket): Promise<string> => String((await once(socket, 'data'))[0])
+
 test('half a body whose client goes away leaves its memory to the next one', async (t) => {
-  const { free, clientMemory, begin } = await portWithOneBuffer(t, 64 * mib)
-  const socket = await begin(2 * mib)
+  const { free, clientMemory, begin } = await startPort(t, { limitBytes: 64 * mib })
+  const socket = await begin(4 * mib, 2 * mib)
   await until(() => clientMemory.requestBytes === 2 * mib, 'half a body')
   assert.equal(free.length, 0)
   socket.destroy()
   await until(() => free.length === 1, 'the memory')
   assert.equal(clientMemory.requestBytes, 0)
-  const next = await begin(4 * mib)
-  const [text] = (await once(next, 'data')) as [Buffer]
-  assert.match(text.toString(), /\r\n\r\n\[1,4194304\]$/)
+  assert.match(await textOf(await begin(4 * mib, 4 * mib)), /\r\n\r\n\[1,4194304\]$/)
   assert.equal(free.length, 1)
-  next.destroy()
 })
 
 test('a body that finds no more room half way leaves its memory to the next one', async (t) => {
-  const { free, clientMemory, begin } = await portWithOneBuffer(t, 8 * mib)
-  const socket = await begin(2 * mib)
+  const { free, clientMemory, begin } = await startPort(t, { limitBytes: 8 * mib })
+  const socket = await begin(4 * mib, 2 * mib)
   await until(() => clientMemory.requestBytes === 2 * mib, 'half a body')
   // Somebody else takes the rest.
   clientMemory.requestBytes += 4 * mib
   socket.write(Buffer.alloc(2 * mib, 1))
-  const [text] = (await once(socket, 'data')) as [Buffer]
-  assert.match(text.toString(), /^HTTP\/1.1 503 /)
+  assert.match(await textOf(socket), /^HTTP\/1.1 503 /)
   await until(() => free.length === 1, 'the memory')
-  socket.destroy()
 })
