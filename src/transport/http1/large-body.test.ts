@@ -17,7 +17,7 @@ type PortUnderTest = {
   readonly free: readonly Buffer[]
   readonly clientMemory: ClientMemory
   /** Announces a body, and sends so many bytes of it. */
-  begin(announced: number, sent: number): Promise<Socket>
+  readonly begin: (announced: number, sent: number) => Promise<Socket>
 }
 
 /** Says the first byte and the length of the body. */
