@@ -127,7 +127,7 @@ export class TensorProtoReader {
   #readShape(reader: ProtobufReader): void {
     const { maxRank } = this.#limits
     const outer = reader.enter()
-    for (let left = mostShapeFields; reader.at < reader.end; left--) {
+    for (let left = mostShapeFields; reader.isInside(outer); left--) {
       if (left === 0) throw this.#wrong(`its shape has more than ${mostShapeFields} fields`)
       const tag = reader.tag()
       if (tag === 18) {
@@ -136,7 +136,6 @@ export class TensorProtoReader {
       } else if (tag === 24 && reader.bool()) throw this.#wrong('its shape has an unknown rank')
       else if (tag !== 24) skipField(reader, tag)
     }
-    reader.end = outer
   }
 
   get #count(): number {
@@ -250,12 +249,11 @@ function skipField(reader: ProtobufReader, tag: number): void {
 function readSize(reader: ProtobufReader): number {
   const outer = reader.enter()
   let size = 0
-  for (let left = mostShapeFields; reader.at < reader.end; left--) {
+  for (let left = mostShapeFields; reader.isInside(outer); left--) {
     if (left === 0) throw malformed(`a dimension has more than ${mostShapeFields} fields`)
     const tag = reader.tag()
     if (tag === 8) size = reader.int64Number()
     else skipField(reader, tag)
   }
-  reader.end = outer
   return size
 }
