@@ -9,7 +9,7 @@ import { changeOrigin } from './model/change-origin.ts'
 import type { TfservingOptions } from './options/server-options.ts'
 import { batchingText, parametersText, servingEntries, type ServingEntry } from './protocol/tfserving/serving-config.ts'
 import type { MappedFolders } from './repository/mapped-folders.ts'
-import { openServingTls, parsed, readIfNamed } from './serving-tls.ts'
+import { parsed, readIfNamed, readServingTls } from './serving-tls.ts'
 import { tfservingFrontEnd, type TfservingFrontEnd } from './tfserving-front-end.ts'
 
 type ServingParts = {
@@ -23,7 +23,7 @@ export type OpenServingModels = {
   readonly frontEnd: TfservingFrontEnd
   /** Looks at the configuration file again and again, where an operator asked for that. */
   follow(): void
-  close(): Promise<void>
+  close(): void
 }
 
 /** Throws ServerError for a file that cannot be read. */
@@ -58,13 +58,8 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
     if (options.modelConfigPollSecs === 0 || options.modelConfigFile === '') return
     cancel = parts.clock.after(options.modelConfigPollSecs * 1e9, () => void look().then(follow))
   }
-  const tls = options.sslConfigFile === '' ? null : await openServingTls(options.sslConfigFile)
-  const close = async (): Promise<void> => {
-    cancel()
-    await tls?.close()
-  }
-  const grpcOptions = tls === null ? {} : { tls: tls.paths }
-  return { frontEnd: tfservingFrontEnd(models, options.timeoutMs, grpcOptions), follow, close }
+  const grpcOptions = options.sslConfigFile === '' ? {} : { tls: await readServingTls(options.sslConfigFile) }
+  return { frontEnd: tfservingFrontEnd(models, options.timeoutMs, grpcOptions), follow, close: () => cancel() }
 }
 
 /** The models of the flags, then those of the configuration file. */

@@ -10,11 +10,7 @@ import { newOwnFolder, ownFolderPrefix, removeLeftFolders } from './own-folder.t
 test('only folders of processes of this machine that have ended are removed', async () => {
   const root = await mkdtemp(path.join(tmpdir(), 'galatea-stale-'))
   const dead = spawnSync(process.execPath, ['-e', '']).pid
-  const stale = [
-    `${await ownFolderPrefix('upload', dead)}abc123`,
-    `${await ownFolderPrefix('weights', dead)}abc123`,
-    `${await ownFolderPrefix('tls', dead)}abc123`,
-  ]
+  const stale = [`${await ownFolderPrefix('upload', dead)}abc123`, `${await ownFolderPrefix('weights', dead)}abc123`]
   const kept = [
     `${await ownFolderPrefix('upload')}abc123`,
     `${await ownFolderPrefix('weights')}abc123`,

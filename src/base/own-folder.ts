@@ -8,8 +8,8 @@ import { isRunning } from './is-running.ts'
 import type { Log } from './log.ts'
 import { messageOf } from './server-error.ts'
 
-/** Models that came over the network, weights in another form, keys of TLS that came in another file. */
-type Purpose = 'upload' | 'weights' | 'tls'
+/** Models that came over the network, weights in another form. */
+type Purpose = 'upload' | 'weights'
 
 /** Makes a folder that only this user can read. Who makes it removes it. */
 export const newOwnFolder = async (purpose: Purpose): Promise<string> =>
@@ -27,7 +27,7 @@ async function machineMark(): Promise<string> {
 
 /** Removes folders of this user that processes of this machine have left and that have ended. Never rejects. */
 export async function removeLeftFolders(log: Log, directory: string): Promise<void> {
-  const pattern = new RegExp(`^galatea-(?:upload|weights|tls)-${await machineMark()}-(\\d+)-`)
+  const pattern = new RegExp(`^galatea-(?:upload|weights)-${await machineMark()}-(\\d+)-`)
   const names = await readdir(directory).catch(() => [])
   for (const name of names) {
     const pid = Number(pattern.exec(name)?.[1] ?? 0)

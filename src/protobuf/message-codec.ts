@@ -46,12 +46,10 @@ function decode(reader: ProtobufReader, schema: MessageSchema, form: ValueForm, 
       message[name] = decodeValue(reader, field, form, depth)
     } else if (field.kind === 'map') decodeEntry(reader, field, message[name] as object, form, depth)
     else if ((tag & 7) === 2 && isPackable(field)) {
-      const outerEnd = reader.enter()
-      while (reader.at < reader.end) {
+      for (const outer = reader.enter(); reader.isInside(outer);) {
         reader.spendField()
         ;(message[name] as unknown[]).push(decodeValue(reader, field, form, depth))
       }
-      reader.end = outerEnd
     } else (message[name] as unknown[]).push(decodeValue(reader, field, form, depth))
   }
   return message
@@ -67,17 +65,15 @@ function forgetRivals(message: MessageValue, schema: MessageSchema, oneof: strin
 }
 
 function decodeEntry(reader: ProtobufReader, field: FieldSchema, map: object, form: ValueForm, depth: number): void {
-  const outerEnd = reader.enter()
   let key: string | bigint = field.keyType === 'string' ? '' : 0n
   let value: unknown = field.message === null ? zeroOf(field, form) : emptyValue(field.message, form)
-  while (reader.at < reader.end) {
+  for (const outer = reader.enter(); reader.isInside(outer);) {
     const tag = reader.tag()
     if (tag === 10 && field.keyType === 'string') key = reader.string()
     else if (tag === 8 && field.keyType !== 'string') key = reader.uint64()
     else if (tag >>> 3 === 2 && wireTypeOf(field) === (tag & 7)) value = decodeValue(reader, field, form, depth)
     else reader.skip(tag)
   }
-  reader.end = outerEnd
   form.setEntry(map, key, value)
 }
 

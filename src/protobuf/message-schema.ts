@@ -4,6 +4,18 @@ type FieldKind = 'single' | 'oneof' | 'repeated' | 'map'
 /** A field as in a .proto file; `oneof <its name>` stands before a field that is one of several. */
 export type MessageRows = Readonly<Record<string, readonly `${string} ${string} = ${number}`[]>>
 export type EnumRows = Readonly<Record<string, Readonly<Record<string, number>>>>
+/** RPC → request and response; `stream ` in front of a type makes it a stream. */
+export type RpcRows = Readonly<Record<string, readonly [request: string, response: string]>>
+
+/** A .proto file: which package, messages, enums and services it has. */
+export type WireFile = {
+  readonly name: string
+  readonly package: string
+  readonly dependencies: readonly string[]
+  readonly messages: MessageRows
+  readonly enums: EnumRows
+  readonly services: Readonly<Record<string, RpcRows>>
+}
 
 export type FieldSchema = {
   readonly wireName: string
@@ -27,6 +39,13 @@ export type MessageSchema = {
 
 const camelCase = (wireName: string): string =>
   wireName.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+
+/** The messages of several files. Of two messages with one name the one of the later file is found. */
+export const schemasOf = (files: readonly Pick<WireFile, 'messages' | 'enums'>[]): ((name: string) => MessageSchema) =>
+  schemaFinder(
+    Object.assign({}, ...files.map(({ messages }) => messages)) as MessageRows,
+    Object.assign({}, ...files.map(({ enums }) => enums)) as EnumRows,
+  )
 
 /** Finds a message by its name without the package. A schema is made when somebody first asks for it. */
 export function schemaFinder(messages: MessageRows, enums: EnumRows): (name: string) => MessageSchema {

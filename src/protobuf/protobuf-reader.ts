@@ -186,11 +186,18 @@ export class ProtobufReader {
     return this.at + length
   }
 
-  /** Goes into the message at which the reader stands. Returns the end of the one around it, to be set again behind it. */
+  /** Goes into the message at which the reader stands. Returns the end of the one around it, for `isInside`. */
   enter(): number {
     const outer = this.end
     this.end = this.lengthEnd()
     return outer
+  }
+
+  /** False at the end of the message: the reader is back in the one around it. HOT. */
+  isInside(outer: number): boolean {
+    if (this.at < this.end) return true
+    this.end = outer
+    return false
   }
 
   string(): string {

@@ -19,3 +19,11 @@ export function shapesEqual(a: Shape, b: Shape): boolean {
 
 /** `[1,16]`, as in Triton's messages. */
 export const shapeText = (shape: Shape): string => `[${shape.join(',')}]`
+
+/** The shape with dimensions of one behind it, where `expected` has such, or any, in these places: a value stands for a row of one. */
+export function withOnes(shape: Shape, expected: Shape): Shape {
+  if (shape.length >= expected.length) return shape
+  const missing = expected.slice(shape.length)
+  if (!missing.every((size) => size === 1 || size === -1)) return shape
+  return [...shape, ...missing.map(() => 1)]
+}

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 
 import { CertificateFiles, type Certificates as ReadCertificates } from './certificate-files.ts'
@@ -81,4 +81,18 @@ test('a missing file, a file without PEM and a key of another certificate are re
   await assert.rejects(files.read(), /live\.key': it holds no PEM block/)
   use('one', 'two')
   await assert.rejects(files.read(), /the TLS files cannot be used \(certificate '.*live\.crt'/)
+})
+
+test('PEM in another file is taken as it is, and an error names that file and not the key', async () => {
+  const from = '/etc/ssl.config'
+  const pemOf = (name: string): { pem: string; from: string } => ({ pem: readFileSync(made.file(name), 'utf8'), from })
+  const read = (key: string): Promise<ReadCertificates> => {
+    const paths = { certificate: pemOf('one.crt'), key: pemOf(key), root: '' }
+    return new CertificateFiles({ clock: new ManualClock(), log: new MemoryLog() }, paths).read()
+  }
+  assert.equal(String((await read('one.key')).cert), pemOf('one.crt').pem)
+  await assert.rejects(
+    read('two.key'),
+    /^ServerError: the TLS files cannot be used \(certificate '\/etc\/ssl\.config', key '\/etc\/ssl\.config'\)/,
+  )
 })

@@ -8,13 +8,16 @@ import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 
+/** The path of a PEM file, or PEM that stands in another file with other things. */
+type PemSource = string | { readonly pem: string; readonly from: string }
+
 export type CertificatePaths = {
   /** PEM: the server's certificate and what links it to a root. */
-  readonly certificate: string
+  readonly certificate: PemSource
   /** PEM: its private key. */
-  readonly key: string
+  readonly key: PemSource
   /** PEM: who signs clients' certificates; '' when clients need none. */
-  readonly root: string
+  readonly root: PemSource
 }
 
 export type Certificates = {
@@ -69,7 +72,7 @@ export class CertificateFiles {
       // `close` was called while the files were read.
       if (this.#onChange === null) return
       this.#onChange(certificates)
-      this.#log.info('TLS certificate replaced', { certificate: this.#paths.certificate })
+      this.#log.info('TLS certificate replaced', { certificate: fileOf(this.#paths.certificate) })
     } catch (reason) {
       // Perhaps the second file of a pair is not written yet. Its change is seen at a later look.
       this.#log.warning('TLS certificate files changed but cannot be used, keeping the former ones', {
@@ -96,8 +99,8 @@ export class CertificateFiles {
   /** Never throws: a file that is missing for a moment counts as a change. */
   async #look(): Promise<string> {
     const { certificate, key, root } = this.#paths
-    const paths = root === '' ? [certificate, key] : [certificate, key, root]
-    const looks = paths.map(async (path) => {
+    const looks = [certificate, key, root].map(async (path) => {
+      if (typeof path !== 'string' || path === '') return ''
       const found = await stat(path, { bigint: true }).catch(() => null)
       return found === null ? 'none' : `${found.ino}:${found.size}:${found.mtimeNs}`
     })
@@ -105,14 +108,16 @@ export class CertificateFiles {
   }
 }
 
-async function readPem(path: string, what: string): Promise<Buffer> {
+const fileOf = (source: PemSource): string => (typeof source === 'string' ? source : source.from)
+
+async function readPem(source: PemSource, what: string): Promise<Buffer> {
   const unreadable = (why: string, cause?: unknown): ServerError =>
-    new ServerError('INVALID_ARG', `cannot read the TLS ${what} '${path}': ${why}`, { cause })
+    new ServerError('INVALID_ARG', `cannot read the TLS ${what} '${fileOf(source)}': ${why}`, { cause })
   let bytes: Buffer
   try {
-    const { size } = await stat(path)
+    const size = typeof source === 'string' ? (await stat(source)).size : Buffer.byteLength(source.pem)
     if (size > largestFileBytes) throw new Error(`it has ${size} bytes, expected at most ${largestFileBytes}`)
-    bytes = await readFile(path)
+    bytes = typeof source === 'string' ? await readFile(source) : Buffer.from(source.pem)
   } catch (reason) {
     throw unreadable(messageOf(reason), reason)
   }
@@ -126,8 +131,8 @@ function validate({ cert, key, ca }: Certificates, paths: CertificatePaths): voi
   } catch (reason) {
     throw new ServerError(
       'INVALID_ARG',
-      `the TLS files cannot be used (certificate '${paths.certificate}', key '${paths.key}'` +
-        `${paths.root === '' ? '' : `, root '${paths.root}'`}): ${messageOf(reason)}`,
+      `the TLS files cannot be used (certificate '${fileOf(paths.certificate)}', key '${fileOf(paths.key)}'` +
+        `${paths.root === '' ? '' : `, root '${fileOf(paths.root)}'`}): ${messageOf(reason)}`,
       { cause: reason },
     )
   }

@@ -135,7 +135,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'model/error-words.ts mostListed',
     'model/error-words.ts longestShownName',
     'protocol/element-report.ts longestText',
-    'protocol/tfserving/json-debug-text.ts longestText',
+    'protocol/json-debug-text.ts longestText',
     'protocol/element-report.ts mostDigits',
     'repository/registry-schema.ts maxProblems',
   ],

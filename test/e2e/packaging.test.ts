@@ -156,6 +156,13 @@ test('the installed package serves with npx galatea', async () => {
   await assertAnswers(await started.listening())
 })
 
+test("the installed package finds the .proto files of TensorFlow Serving's messages", async () => {
+  const allowed = ['--allow-tfserving', '--tfserving-port=none']
+  using started = new Started('npx', ['galatea', '--model-repository', models, ...allowed, ...anyPort], installed)
+  const status = await fetch(`${await started.listening()}/v1/models/simple`)
+  assert.match(await status.text(), /"state": "AVAILABLE"/)
+})
+
 test('an example that was copied out of the installed package runs', async () => {
   cpSync(path.join(installed, 'node_modules/galatea/examples'), path.join(installed, 'examples'), { recursive: true })
   using started = new Started('npx', ['galatea', '--examples', ...anyPort], installed)

@@ -58,13 +58,8 @@ export class TfGrpcExchange extends CallExchange {
     const outputs = names?.map((name) => ({ name, sharedMemory: null })) ?? []
     const submit = (inputs: Tensor[]): void => this.submit(names === null ? { inputs } : { inputs, outputs })
     const read = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
-    if (Array.isArray(read)) {
-      submit(read)
-      return
-    }
-    const first = read.next()
-    if (first.done === true) submit(first.value)
-    else this.readInSlices(read, submit)
+    if (Array.isArray(read)) submit(read)
+    else this.readSteps(read, submit)
   }
 
   protected override prepare(response: InferenceResponse): Preparation | null {

@@ -1,11 +1,12 @@
 // Predict: tensors in, tensors out.
 
 import type { ModelVersion } from '../../model/model-version.ts'
-import { invalid, withOnes } from '../../protocol/tfserving/predict-request.ts'
+import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
 import { readPredictRequest, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
 import { isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import { TensorProtoReader } from '../../protocol/tfserving/tensor-proto-reader.ts'
+import { withOnes } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { FailedPrecondition, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 

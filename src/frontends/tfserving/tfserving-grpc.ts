@@ -18,8 +18,7 @@ import { requireSignature } from '../../protocol/tfserving/example-json.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { servingEntries } from '../../protocol/tfserving/serving-config.ts'
 import { classifyMethod, exampleAnswer, regressMethod } from '../../protocol/tfserving/serving-answer.ts'
-import { servingFiles, servingServices } from '../../protocol/tfserving/serving-files.ts'
-import { decodeServing, encodeServing } from '../../protocol/tfserving/serving-messages.ts'
+import { decodeServing, encodeServing, servingFiles } from '../../protocol/tfserving/serving-messages.ts'
 import {
   readExampleRequest,
   readMultiRequest,
@@ -50,10 +49,8 @@ export function tfservingGrpc(
       const version = serving.versionOf(asked.spec)
       new TfGrpcExchange(parts, call, caller, asked, version, message).begin(name, version)
     })
-  const { PredictionService: prediction, ModelService: model } = servingServices
-  const control = (path: string, api: GrpcMethod['api'], types: readonly [string, string], act: Act): GrpcMethod =>
-    unaryMethod(parts, path, api, types, act(parts), false, codec)
-  const reloadPath = `${modelService}/HandleReloadConfigRequest`
+  const control = (path: string, api: GrpcMethod['api'], message: string, act: Act): GrpcMethod =>
+    unaryMethod(parts, path, api, [`${message}Request`, `${message}Response`], act(parts), false, codec)
   return {
     files: servingFiles,
     methods: [
@@ -61,9 +58,9 @@ export function tfservingGrpc(
       inference('Classify', (message) => exampleCall(parts, readExampleRequest(message, classifyMethod))),
       inference('Regress', (message) => exampleCall(parts, readExampleRequest(message, regressMethod))),
       inference('MultiInference', (message) => exampleCall(parts, checkedTasks(readMultiRequest(message)), true)),
-      control(`${predictionService}/GetModelMetadata`, 'metadata', prediction.GetModelMetadata, metadata),
-      control(`${modelService}/GetModelStatus`, 'health', model.GetModelStatus, status),
-      control(reloadPath, 'model-repository', model.HandleReloadConfigRequest, reload),
+      control(`${predictionService}/GetModelMetadata`, 'metadata', 'GetModelMetadata', metadata),
+      control(`${modelService}/GetModelStatus`, 'health', 'GetModelStatus', status),
+      control(`${modelService}/HandleReloadConfigRequest`, 'model-repository', 'ReloadConfig', reload),
     ],
   }
 }

@@ -22,7 +22,6 @@ import type { PortCall } from '../../ports/grpc/port-call.ts'
 import type { MessageValue } from '../../protocol/grpc/message-codec.ts'
 import { torchCodec } from '../../protocol/torchserve/torch-messages.ts'
 import { fieldTensors, torchAnswer } from '../../protocol/torchserve/torch-request.ts'
-import type { Tensor } from '../../tensor/tensor.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import type { PredictionParts } from './prediction-endpoint.ts'
 import { badRequest, prettyJson, TorchserveError, torchserveError } from './torchserve-answers.ts'
@@ -137,10 +136,7 @@ class GrpcPrediction extends CallExchange {
     const sequenceId = this.asked['sequenceId'] as string
     const headers = JSON.stringify(sequenceId === '' ? {} : { ts_request_sequence_id: sequenceId })
     const steps = fieldTensors(fields, { id: this.#id, headers }, config.maxBatchSize > 0)
-    const submit = (inputs: Tensor[]): void => this.submit({ id: this.#id, inputs })
-    const first = steps.next()
-    if (first.done === true) submit(first.value)
-    else this.readInSlices(steps, submit)
+    this.readSteps(steps, (inputs) => this.submit({ id: this.#id, inputs }))
   }
 
   protected override fail(error: ServerError): void {

@@ -91,6 +91,13 @@ export abstract class CallExchange extends InferenceExchange {
     this.readLater<T>(slicedReading(this.parts.clock, steps, isAbandoned), then)
   }
 
+  /** Reads what is one step at once, and what has more of them in slices. */
+  protected readSteps<T>(steps: Iterator<void, T>, then: (value: T) => void): void {
+    const first = steps.next()
+    if (first.done === true) then(first.value)
+    else this.readInSlices(steps, then)
+  }
+
   /** For `prepare`: makes an answer, or what it is written from, in slices, unless the call has ended. */
   protected preparedInSlices<T>(steps: Iterator<void, T>, prepared: (value: T) => InferenceResponse): Preparation {
     const isWanted = (): boolean => !this.call.isEnded

@@ -2,9 +2,13 @@
 // reflection call.
 
 import { ProtobufWriter } from '../../protobuf/protobuf-writer.ts'
-import { schemaFinder, type FieldSchema, type MessageSchema } from '../../protobuf/message-schema.ts'
-import type { RpcRows } from './service-messages.ts'
-import type { WireFile } from './wire-schema.ts'
+import {
+  schemaFinder,
+  type FieldSchema,
+  type MessageSchema,
+  type RpcRows,
+  type WireFile,
+} from '../../protobuf/message-schema.ts'
 
 const fieldTypes: Readonly<Record<string, number>> = {
   double: 1,

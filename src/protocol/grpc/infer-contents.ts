@@ -51,7 +51,11 @@ export function* encodeContentsInSteps(
   const byteLength = field === 8 ? count * 4 + textBytes : count * elementBytes[dataType as DataType]
   const target = { bytes: Buffer.allocUnsafe(byteLength), at: 0 }
   const write = elementWriters[dataType as DataType]
-  for (const part of contents) yield* writeElements(part, field, write, target)
+  for (const part of contents) {
+    const reader = new ProtobufReader(part, 0, part.length, noReaderLimits)
+    const list = { field, wireType: elementWireType[field] as number, most: count, misfit: skipMisfit }
+    yield* writeElements(reader, list, write, target)
+  }
   return target.bytes
 }
 
@@ -131,41 +135,76 @@ function countFixed(byteLength: number, size: number): number {
   return byteLength / size
 }
 
-/** Writes each element of `field` into its place in `target`. */
-function* writeElements(part: Buffer, field: number, write: ElementWriter, target: Target): Generator<void, void> {
-  const reader = new ProtobufReader(part, 0, part.length, noReaderLimits)
+/** Where the elements of a message are. */
+type ElementList = {
+  readonly field: number
+  /** Of one element that stands alone. */
+  readonly wireType: number
+  /** What comes beyond is passed over. */
+  readonly most: number
+  /** Called for a field of that number with another wire type, behind its tag. */
+  readonly misfit: (reader: ProtobufReader, tag: number) => void
+}
+
+const skipMisfit: ElementList['misfit'] = (reader, tag) => reader.skip(tag)
+
+/** Writes each element from where the reader stands into its place in `target`. Returns how many there were, in steps. */
+export function* writeElements(
+  reader: ProtobufReader,
+  { field, wireType, most, misfit }: ElementList,
+  write: ElementWriter,
+  target: Target,
+): Generator<void, number> {
+  const { end } = reader
+  let count = 0
   let visited = 0
-  while (reader.at < reader.end) {
+  while (reader.at < end) {
     if (++visited % stepSize === 0) yield
     const tag = reader.tag()
     if (tag >>> 3 !== field) reader.skip(tag)
-    else if ((tag & 7) === elementWireType[field]) write(reader, target)
-    else if ((tag & 7) === 2) {
-      const outerEnd = reader.end
+    else if ((tag & 7) === wireType) {
+      if (count++ < most) write(reader, target)
+      else reader.skip(tag)
+    } else if ((tag & 7) === 2) {
       reader.end = reader.lengthEnd()
-      if (elementWireType[field] === 0) yield* writePacked(reader, write, target)
-      else yield* copyPacked(reader, target)
-      reader.end = outerEnd
-    } else reader.skip(tag)
+      if (wireType === 0) count += yield* writePacked(reader, most - count, write, target)
+      else count += yield* copyPacked(reader, most - count, wireType === 1 ? 8 : 4, target)
+      reader.end = end
+    } else misfit(reader, tag)
   }
+  return count
 }
 
-function* writePacked(reader: ProtobufReader, write: ElementWriter, target: Target): Generator<void, void> {
+function* writePacked(
+  reader: ProtobufReader,
+  most: number,
+  write: ElementWriter,
+  target: Target,
+): Generator<void, number> {
+  let count = 0
   while (reader.at < reader.end) {
-    for (let i = 0; i < stepSize && reader.at < reader.end; i++) write(reader, target)
+    const stepEnd = count + stepSize
+    const wantedEnd = Math.min(most, stepEnd)
+    for (; count < wantedEnd && reader.at < reader.end; count++) write(reader, target)
+    for (; count < stepEnd && reader.at < reader.end; count++) reader.skip(0)
     if (reader.at < reader.end) yield
   }
+  return count
 }
 
-/** Numbers of fixed size have the same bytes in the message and in a tensor. The first walk found no cut number. */
-function* copyPacked(reader: ProtobufReader, target: Target): Generator<void, void> {
-  while (reader.at < reader.end) {
-    const to = Math.min(reader.end, reader.at + copyBytes)
+/** Numbers of fixed size have the same bytes in the message and in a tensor. */
+function* copyPacked(reader: ProtobufReader, most: number, width: number, target: Target): Generator<void, number> {
+  const count = countFixed(reader.end - reader.at, width)
+  const wanted = reader.at + Math.max(0, Math.min(count, most)) * width
+  while (reader.at < wanted) {
+    const to = Math.min(wanted, reader.at + copyBytes)
     reader.bytes.copy(target.bytes, target.at, reader.at, to)
     target.at += to - reader.at
     reader.at = to
-    if (to < reader.end) yield
+    if (to < wanted) yield
   }
+  reader.at = reader.end
+  return count
 }
 
 type Target = { readonly bytes: Buffer; at: number }

@@ -28,7 +28,7 @@ function finalParameter(isFinal: boolean): Buffer {
 
 /** Throws when an output cannot be written in the form that the client asked for. */
 export function writeInferResponse(response: InferenceResponse, context: InferAnswerContext): MessageParts {
-  const writer = new ProtobufWriter(headBytes(response))
+  const writer = new ProtobufWriter(answerBytes(response.outputs))
   writeAnswer(writer, response, context, null)
   return writer.parts()
 }
@@ -39,7 +39,7 @@ export function writeStreamResponse(
   context: InferAnswerContext,
   isFinal: boolean,
 ): MessageParts {
-  const writer = new ProtobufWriter(headBytes(response))
+  const writer = new ProtobufWriter(answerBytes(response.outputs))
   const start = writer.beginNested(2)
   writeAnswer(writer, response, context, isFinal)
   writer.endNested(start)
@@ -91,9 +91,9 @@ function writeAnswer(
 const nothing = new Uint8Array(0)
 
 /** The approximate size of an answer without its large outputs. */
-function headBytes(response: InferenceResponse): number {
+export function answerBytes(outputs: readonly Tensor[]): number {
   let total = 192
-  for (const { name, bytes } of response.outputs) {
+  for (const { name, bytes } of outputs) {
     total += 64 + name.length + (bytes.length <= smallBytes ? bytes.length : 0)
   }
   return total

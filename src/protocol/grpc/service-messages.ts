@@ -1,9 +1,6 @@
 // Every message of the gRPC services except ModelConfig's, as tables: the general codec and server reflection read them.
 
-import type { MessageRows } from '../../protobuf/message-schema.ts'
-
-/** RPC → request and response; `stream ` in front of a type makes it a stream. */
-export type RpcRows = Readonly<Record<string, readonly [request: string, response: string]>>
+import type { MessageRows, RpcRows } from '../../protobuf/message-schema.ts'
 
 const tensor: MessageRows[string] = [
   'string name = 1',

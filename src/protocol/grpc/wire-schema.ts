@@ -9,18 +9,10 @@ import {
   inferenceRpcs,
   reflectionMessages,
   reflectionRpcs,
-  type RpcRows,
 } from './service-messages.ts'
-import { schemaFinder, type EnumRows, type MessageRows } from '../../protobuf/message-schema.ts'
+import { schemaFinder, type WireFile } from '../../protobuf/message-schema.ts'
 
-export type WireFile = {
-  readonly name: string
-  readonly package: string
-  readonly dependencies: readonly string[]
-  readonly messages: MessageRows
-  readonly enums: EnumRows
-  readonly services: Readonly<Record<string, RpcRows>>
-}
+export type { WireFile } from '../../protobuf/message-schema.ts'
 
 const noEnums = {}
 

@@ -96,14 +96,12 @@ class ExampleReader {
         reader.skip(tag)
         continue
       }
-      const outer = reader.enter()
-      while (reader.at < reader.end) {
+      for (const outer = reader.enter(); reader.isInside(outer);) {
         const inner = reader.tag()
         if (this.#spend()) yield
         if (inner === 10) yield* this.#entry(found)
         else reader.skip(inner)
       }
-      reader.end = outer
     }
     return found
   }
@@ -118,26 +116,23 @@ class ExampleReader {
 
   *#entry(found: Map<string, Feature>): Generator<void, void> {
     const reader = this.#reader
-    const outer = reader.enter()
     let name = ''
     let feature: Feature | null = null
-    while (reader.at < reader.end) {
+    for (const outer = reader.enter(); reader.isInside(outer);) {
       const tag = reader.tag()
       if (this.#spend()) yield
       if (tag === 10) name = reader.string()
       else if (tag === 18 && (name === '' || this.#names.has(name))) feature = yield* this.#feature()
       else reader.skip(tag)
     }
-    reader.end = outer
     if (feature !== null && this.#names.has(name)) found.set(name, feature)
   }
 
   /** bytes_list 1, float_list 2, int64_list 3 → value 1. */
   *#feature(): Generator<void, Feature> {
     const reader = this.#reader
-    const outer = reader.enter()
     let feature: Feature = { kind: 'bytes', values: [] }
-    while (reader.at < reader.end) {
+    for (const outer = reader.enter(); reader.isInside(outer);) {
       const tag = reader.tag()
       if (this.#spend()) yield
       const kind = kinds[tag]
@@ -147,7 +142,6 @@ class ExampleReader {
         yield* this.#list(feature)
       }
     }
-    reader.end = outer
     return feature
   }
 

@@ -2,8 +2,8 @@
 
 import type { ServerError } from '../../base/server-error.ts'
 import type { MessageValue } from '../../protobuf/message-codec.ts'
+import { jsonDebugText, jsonTypeName } from '../json-debug-text.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
-import { isB64Object, jsonDebugText, jsonTypeName } from './json-debug-text.ts'
 import { firstValue, inTheirWords, invalid } from './predict-request.ts'
 import { encodeServing } from './serving-messages.ts'
 import { inContext } from './serving-request.ts'
@@ -74,6 +74,10 @@ function kindOf(value: JsonNode, name: string): Kind {
   if (BigInt.asIntN(64, value) === value) return 'int64'
   throw invalid(`Feature: ${name} has uint64_t element. Only int64_t is supported.`)
 }
+
+/** `{"b64": "…"}` and no other member. */
+const isB64Object = (node: JsonNode): boolean =>
+  node instanceof Map && node.size === 1 && typeof memberOf(node, 'b64') === 'string'
 
 function bytesOf(value: JsonNode): Buffer {
   if (typeof value === 'string') return Buffer.from(value)

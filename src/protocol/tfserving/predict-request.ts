@@ -4,14 +4,14 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
 import { WordedError } from '../../model/worded-error.ts'
-import type { Shape } from '../../tensor/shape.ts'
+import { withOnes } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { InferReadOptions } from '../infer-request-reader.ts'
+import { jsonDebugText, jsonTypeName } from '../json-debug-text.ts'
 import { parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { char, JsonScanner } from '../json-scanner.ts'
 import { b64Name, NestedValues, type NestedMistake } from '../nested-values.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { jsonDebugText, jsonTypeName } from './json-debug-text.ts'
 import { formless, isKnownSignature, tensorflowName } from './tensorflow-type.ts'
 
 /** What was in the body of a request. */
@@ -293,12 +293,4 @@ class Column extends NestedValues {
     const shape = isColumnar ? sizes : [this.rowCount, ...sizes]
     return new Tensor(name, dataType, withOnes(shape, isBatching ? [-1, ...dims] : dims), this.bytes())
   }
-}
-
-/** A model of this server may have dimensions of one where the client has none: a value stands for a row of one element. */
-export function withOnes(shape: Shape, expected: Shape): Shape {
-  if (shape.length >= expected.length) return shape
-  const missing = expected.slice(shape.length)
-  if (!missing.every((size) => size === 1 || size === -1)) return shape
-  return [...shape, ...missing.map(() => 1)]
 }

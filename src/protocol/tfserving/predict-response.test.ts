@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { doubleText, floatText } from './decimal-text.ts'
+import { doubleText, floatText } from '../decimal-text.ts'
 import { writeTfPredict } from './predict-response.ts'
 
 const floats = (name: string, shape: number[], ...values: number[]): Tensor =>

@@ -3,10 +3,10 @@
 
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import { doubleText, floatText } from '../decimal-text.ts'
 import { shownError } from '../error-body.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
 import { NestedPrinter, printByName, type ElementForms } from '../nested-printer.ts'
-import { doubleText, floatText } from './decimal-text.ts'
 import { invalid } from './predict-request.ts'
 import { formless, tensorflowName } from './tensorflow-type.ts'
 

@@ -2,8 +2,9 @@
 
 import type { ModelSignature } from '../../config/model-signature.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
-import { ProtobufWriter, smallBytes, type MessageParts } from '../../protobuf/protobuf-writer.ts'
+import { ProtobufWriter, type MessageParts } from '../../protobuf/protobuf-writer.ts'
 import type { Tensor } from '../../tensor/tensor.ts'
+import { answerBytes } from '../grpc/infer-response-writer.ts'
 import { classesOf, regressionsOf, writeClasses, writeRegressions } from './example-results.ts'
 import type { WireExamples, WireModelSpec } from './serving-request.ts'
 import { areBytesOfTensor, elementsToWrite, writeTensorEntry } from './tensor-proto-writer.ts'
@@ -43,13 +44,6 @@ function writePredict(
   }
   writeSpec(writer, 2, spec, version)
   return writer.parts()
-}
-
-/** About the size of the answer without its large outputs. */
-function answerBytes(outputs: readonly Tensor[]): number {
-  let total = 128
-  for (const { name, bytes } of outputs) total += 64 + name.length + (bytes.length <= smallBytes ? bytes.length : 0)
-  return total
 }
 
 /**

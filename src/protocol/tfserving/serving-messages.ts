@@ -1,29 +1,40 @@
-// Messages of TensorFlow Serving that are not on the way of an inference ⇄ their bytes.
+// Messages of TensorFlow Serving that are not on the way of an inference ⇄ their bytes. What tensors and examples hold is read
+// elsewhere, field by field.
 
 import { decodeWire, type MessageValue, type ValueForm } from '../../protobuf/message-codec.ts'
-import { schemaFinder, type EnumRows, type MessageRows } from '../../protobuf/message-schema.ts'
+import { schemasOf, type WireFile } from '../../protobuf/message-schema.ts'
+import { readProtoFile } from '../../protobuf/proto-file.ts'
 import { noReaderLimits } from '../../protobuf/protobuf-reader.ts'
 import { messageCodec, serverForm } from '../grpc/message-codec.ts'
-import { configMessages, servingFiles } from './serving-files.ts'
 
-const messages = Object.assign({}, configMessages, ...servingFiles.map((file) => file.messages)) as MessageRows
-const enums = Object.assign({}, ...servingFiles.map((file) => file.enums)) as EnumRows
+/** What clients see of the services. */
+export const servingFiles: readonly WireFile[] = [
+  'google/protobuf/any.proto',
+  'google/protobuf/wrappers.proto',
+  'tensorflow/core/framework/tensor.proto',
+  'tensorflow_serving/apis/prediction_service.proto',
+].map(readProtoFile)
+
+/** The files of an operator, which no client sends. */
+const configFiles = [
+  'tensorflow_serving/config/ssl_config.proto',
+  'tensorflow_serving/servables/tensorflow/session_bundle_config.proto',
+].map(readProtoFile)
 
 /** The messages of the services and of the files that operators write. */
-export const servingMessage = schemaFinder(messages, enums)
+export const servingMessage = schemasOf([...servingFiles, ...configFiles])
+
+export const { decode: decodeServing, encode: encodeServing } = messageCodec(servingMessage)
 
 /** The same, but examples are views on the message: what is in them is read later, perhaps in steps. */
-const messageOfViews = schemaFinder(
-  {
-    ...messages,
+const viewed = {
+  messages: {
     ExampleList: ['repeated bytes examples = 1'],
     ExampleListWithContext: ['repeated bytes examples = 1', 'bytes context = 2'],
   },
-  enums,
-)
-
-export const { decode: decodeServing, encode: encodeServing } = messageCodec(servingMessage)
-export const { decode: decodeViews } = messageCodec(messageOfViews)
+  enums: {},
+} as const
+export const { decode: decodeViews } = messageCodec(schemasOf([...servingFiles, viewed]))
 
 const restForm: ValueForm = {
   ...serverForm,

@@ -57,7 +57,7 @@ function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): voi
   let name = ''
   let start = reader.end
   let { end } = reader
-  while (reader.at < reader.end) {
+  while (reader.isInside(outer)) {
     const tag = reader.tag()
     if (tag === 10) name = reader.name()
     else if (tag === 18) {
@@ -66,14 +66,12 @@ function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): voi
       reader.at = end
     } else reader.skip(tag)
   }
-  reader.end = outer
   inputs.set(name, { start, end })
 }
 
 function readSpec(reader: ProtobufReader): WireModelSpec {
   const spec = noSpec()
-  const outer = reader.enter()
-  while (reader.at < reader.end) {
+  for (const outer = reader.enter(); reader.isInside(outer);) {
     const tag = reader.tag()
     if (tag === 10) spec.name = reader.name()
     else if (tag === 18) {
@@ -85,19 +83,16 @@ function readSpec(reader: ProtobufReader): WireModelSpec {
       spec.version = ''
     } else reader.skip(tag)
   }
-  reader.end = outer
   return spec
 }
 
 function readVersion(reader: ProtobufReader): string {
-  const outer = reader.enter()
   let version = 0n
-  while (reader.at < reader.end) {
+  for (const outer = reader.enter(); reader.isInside(outer);) {
     const tag = reader.tag()
     if (tag === 8) version = reader.int64()
     else reader.skip(tag)
   }
-  reader.end = outer
   return String(version)
 }
 

@@ -5,8 +5,9 @@ import { lastOf } from '../../base/run-in-slices.ts'
 import type { ServerError } from '../../base/server-error.ts'
 import { malformed, noReaderLimits, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { elementBytes, type DataType } from '../../tensor/data-type.ts'
+import { repeatLast } from '../../tensor/repeat-last.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { elementWriters } from '../grpc/infer-contents.ts'
+import { elementWriters, writeElements } from '../grpc/infer-contents.ts'
 import { tooManyDimensions } from '../request-limits.ts'
 import { invalid } from './predict-request.ts'
 import { dataTypeOfTensorflow, listField } from './tensorflow-type.ts'
@@ -21,9 +22,6 @@ type TensorProtoLimits = {
 
 /** Fields and elements that are read in one step: less than a millisecond. */
 const stepElements = 32 * 1024
-/** Bytes that are filled with the last element in one step. */
-const stepBytes = 4 * 1024 * 1024
-
 /** Fields of a shape, which are read in one step. */
 const mostShapeFields = 1024
 const startGroup = 3
@@ -129,7 +127,7 @@ export class TensorProtoReader {
   #readShape(reader: ProtobufReader): void {
     const { maxRank } = this.#limits
     const outer = reader.enter()
-    for (let left = mostShapeFields; reader.at < reader.end; left--) {
+    for (let left = mostShapeFields; reader.isInside(outer); left--) {
       if (left === 0) throw this.#wrong(`its shape has more than ${mostShapeFields} fields`)
       const tag = reader.tag()
       if (tag === 18) {
@@ -138,7 +136,6 @@ export class TensorProtoReader {
       } else if (tag === 24 && reader.bool()) throw this.#wrong('its shape has an unknown rank')
       else if (tag !== 24) skipField(reader, tag)
     }
-    reader.end = outer
   }
 
   get #count(): number {
@@ -215,31 +212,19 @@ export class TensorProtoReader {
     const count = this.#count
     const target = { bytes: this.#memoryOf(dataType, count), at: 0 }
     const reader = this.#reader
-    const { end } = reader
-    const write = elementWriters[dataType]
-    const wireType = wireTypes[dataType] ?? 0
-    const field = listField(dataType)
-    let index = 0
-    let packedEnd = 0
-    reader.at = this.#listAt < 0 ? end : this.#listAt
-    for (let left = stepElements; reader.at < end; left--) {
-      if (left === 0) {
-        yield
-        left = stepElements
-      }
-      const isInPacked = reader.at < packedEnd
-      if (!isInPacked) reader.end = end
-      const tag = isInPacked ? field * 8 + wireType : reader.tag()
-      if (tag >>> 3 !== field) reader.skip(tag)
-      else if ((tag & 7) === wireType) {
-        if (index++ < count) write(reader, target)
-        else reader.skip(tag)
-      } else if ((tag & 7) === 2) reader.end = packedEnd = reader.lengthEnd()
-      else if (dataType === 'BYTES') reader.skip(tag)
-      else throw this.#wrong('its elements have another wire type than their field')
+    reader.at = this.#listAt < 0 ? reader.end : this.#listAt
+    const list = {
+      field: listField(dataType),
+      wireType: wireTypes[dataType] ?? 0,
+      most: count,
+      misfit: (_: ProtobufReader, tag: number) => {
+        if (dataType !== 'BYTES') throw this.#wrong('its elements have another wire type than their field')
+        reader.skip(tag)
+      },
     }
-    if (index >= count) return target.bytes.subarray(0, target.at)
-    if (index > 0) yield* repeatLast(target.bytes, target.at, elementBytes[dataType] || this.#lastTextBytes)
+    const found = yield* writeElements(reader, list, elementWriters[dataType], target)
+    if (found >= count) return target.bytes.subarray(0, target.at)
+    if (found > 0) yield* repeatLast(target.bytes, target.at, elementBytes[dataType] || this.#lastTextBytes)
     return target.bytes
   }
 
@@ -264,23 +249,11 @@ function skipField(reader: ProtobufReader, tag: number): void {
 function readSize(reader: ProtobufReader): number {
   const outer = reader.enter()
   let size = 0
-  for (let left = mostShapeFields; reader.at < reader.end; left--) {
+  for (let left = mostShapeFields; reader.isInside(outer); left--) {
     if (left === 0) throw malformed(`a dimension has more than ${mostShapeFields} fields`)
     const tag = reader.tag()
     if (tag === 8) size = reader.int64Number()
     else skipField(reader, tag)
   }
-  reader.end = outer
   return size
-}
-
-/** Repeats the last `width` bytes before `from` to the end: doubles what is there. */
-function* repeatLast(bytes: Buffer, from: number, width: number): Generator<void, void> {
-  const start = from - width
-  for (let length = width; start + length < bytes.length;) {
-    const more = Math.min(length, bytes.length - start - length, stepBytes)
-    bytes.copyWithin(start + length, start, start + more)
-    length += more
-    if (more === stepBytes) yield
-  }
 }

@@ -1,6 +1,7 @@
-// A JSON value as TensorFlow Serving repeats it in an error: indented objects, lists on one line, cut after 256 bytes.
+// A JSON value for an error text, as RapidJSON's pretty writer prints it with lists on one line: indented by four, and cut after 256
+// characters.
 
-import { memberOf, type JsonNode } from '../json-document.ts'
+import type { JsonNode } from './json-document.ts'
 
 const longestText = 256
 
@@ -45,9 +46,4 @@ export function jsonTypeName(node: JsonNode): string {
   if (node instanceof Map) return 'Object'
   if (typeof node === 'boolean') return node ? 'True' : 'False'
   return typeof node === 'string' ? 'String' : 'Number'
-}
-
-/** `{"b64": "…"}` and no other member. */
-export function isB64Object(node: JsonNode): boolean {
-  return node instanceof Map && node.size === 1 && typeof memberOf(node, 'b64') === 'string'
 }

@@ -1,5 +1,5 @@
-// Floating-point numbers as TensorFlow Serving prints them: six digits where they are enough to read the number back, else
-// nine of a float and seventeen of a double, in the form of C's `%g`.
+// Floating-point numbers in the form of C's `%g`, as servers in C++ print them: six digits where they are enough to read the number
+// back, else nine of a float and seventeen of a double.
 
 export function floatText(value: number): string {
   return decimalText(value, Math.fround, 9)
