@@ -347,4 +347,4 @@ function scheduleOf(shape: Exclude<LoadLevel['shape'], { kind: 'concurrency' | '
 }
 
 const beginOf = (shape: LoadLevel['shape'], nowMs: number, epochMs: number): number =>
-  shape.kind === 'constant' ? beginOfTurns(shape.ratePerSecond, shape.shares, nowMs, epochMs) : nowMs
+  shape.kind === 'constant' ? beginOfTurns(shape, nowMs, epochMs) : nowMs

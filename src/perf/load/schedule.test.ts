@@ -21,11 +21,13 @@ test('threads that share a constant rate interleave to the same times', () => {
   assert.deepEqual(shared, whole)
 })
 
-test('threads that are ready at different times still have equal gaps between their requests', () => {
-  const begins = [1003.2, 1001, 1029.9].map((readyMs) => beginOfTurns(100, 3, readyMs, 1000))
-  assert.deepEqual(begins, [1030, 1030, 1030])
-  assert.deepEqual([1030.1, 1090].map((readyMs) => beginOfTurns(100, 3, readyMs, 1000)), [1060, 1090]) // prettier-ignore
-  assert.equal(beginOfTurns(100, 1, 1003.2, 1000), 1003.2)
+test('threads that are ready at different times have equal gaps between their requests, and wait for one round at most', () => {
+  const firstOf = (share: number, readyMs: number): number =>
+    beginOfTurns({ ratePerSecond: 100, share, shares: 3 }, readyMs, 1000) + share * 10
+  // A round takes 30 ms.
+  assert.deepEqual([firstOf(0, 1003), firstOf(1, 1003), firstOf(2, 1003)], [1030, 1010, 1020])
+  assert.deepEqual([firstOf(0, 1031), firstOf(1, 1011), firstOf(2, 1020)], [1060, 1040, 1020])
+  assert.equal(beginOfTurns({ ratePerSecond: 100, share: 0, shares: 1 }, 1003.2, 1000), 1003.2)
 })
 
 test('Poisson arrivals repeat with their seed and differ with another', () => {

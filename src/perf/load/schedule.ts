@@ -33,14 +33,18 @@ export class ConstantSchedule implements Schedule {
   }
 }
 
+/** One of the threads that share a constant rate. */
+type ThreadShare = { readonly ratePerSecond: number; readonly share: number; readonly shares: number }
+
 /**
- * When a thread begins that is ready at `nowMs`. Threads are ready at different times, and their requests still have equal gaps: every thread
- * begins a whole number of rounds behind `epochMs`, which is the same moment for all of them.
+ * When the schedule of a thread begins that is ready at `nowMs`. Threads are ready at different times, and their requests still have equal gaps: each begins
+ * a whole number of rounds behind `epochMs`, which is the same moment for all of them, and sends its first request after `nowMs`.
  */
-export function beginOfTurns(ratePerSecond: number, shares: number, nowMs: number, epochMs: number): number {
+export function beginOfTurns({ ratePerSecond, share, shares }: ThreadShare, nowMs: number, epochMs: number): number {
   if (shares === 1) return nowMs
-  const roundMs = (shares * 1000) / ratePerSecond
-  return epochMs + Math.ceil((nowMs - epochMs) / roundMs) * roundMs
+  const gapMs = 1000 / ratePerSecond
+  const roundMs = shares * gapMs
+  return epochMs + Math.ceil((nowMs - epochMs - share * gapMs) / roundMs) * roundMs
 }
 
 /** Exponentially distributed gaps, as between independent arrivals. The loads of several threads add up. */
