@@ -104,19 +104,23 @@ test('a minute without pictures ends the process, and nobody calls that an error
   assert.deepEqual(errors(log), [])
 })
 
-test('signals for all processes of a server do not end this one: pictures are decoded until the server has drained', { skip }, async (t) => {
-  const { pictures, log } = await openProcess(t, new SystemClock(), 1)
-  await pictures.prepare(png, plan)
-  const [decoder = 0] = decoders()
-  // Ctrl-C goes to the group of the server, and the process has another one.
-  const group = readFileSync(`/proc/${decoder}/stat`, 'latin1').split(') ')[1]?.split(' ')[2]
-  assert.equal(Number(group), decoder)
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.kill(decoder, signal)
-    assert.equal((await pictures.prepare(png, plan)).outcome, 'ready')
-  }
-  assert.deepEqual([decoders(), errors(log)], [[decoder], []])
-})
+test(
+  'signals for all processes of a server do not end this one: pictures are decoded until the server has drained',
+  { skip },
+  async (t) => {
+    const { pictures, log } = await openProcess(t, new SystemClock(), 1)
+    await pictures.prepare(png, plan)
+    const [decoder = 0] = decoders()
+    // Ctrl-C goes to the group of the server, and the process has another one.
+    const group = readFileSync(`/proc/${decoder}/stat`, 'latin1').split(') ')[1]?.split(' ')[2]
+    assert.equal(Number(group), decoder)
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.kill(decoder, signal)
+      assert.equal((await pictures.prepare(png, plan)).outcome, 'ready')
+    }
+    assert.deepEqual([decoders(), errors(log)], [[decoder], []])
+  },
+)
 
 test('where the server is gone, the process does not wait for a picture that may have no end', { skip }, async () => {
   const program = new URL('picture-program.ts', import.meta.url).pathname
