@@ -3,6 +3,9 @@ import path from 'node:path'
 import { isRunning } from './is-running.ts'
 import { messageOf, ServerError } from './server-error.ts'
 
+/** How many parts of this process have a folder, by its lock: that belongs to the process, as the number in it does. */
+const holders = new Map<string, number>()
+
 /**
  * A folder that one process at a time may write: two would overwrite each other's files. It is taken with the first write, so that a server that keeps
  * nothing makes no folder. A process that was killed owns nothing any more.
@@ -25,8 +28,20 @@ export class FolderOwner {
     return this.#taking
   }
 
+  /** Twice is fine. */
   async leave(): Promise<void> {
-    if (this.#isTaken) await rm(this.#lockFile, { force: true })
+    if (!this.#isTaken) return
+    this.#isTaken = false
+    this.#taking = null
+    const others = (holders.get(this.#lockFile) ?? 1) - 1
+    if (others > 0) {
+      holders.set(this.#lockFile, others)
+      return
+    }
+    holders.delete(this.#lockFile)
+    // Another process may have taken what was left too long.
+    const mark = await readFile(this.#lockFile, 'utf8').catch(() => '')
+    if (mark === (await ownMark())) await rm(this.#lockFile, { force: true })
   }
 
   get #lockFile(): string {
@@ -48,6 +63,7 @@ export class FolderOwner {
     await handle.writeFile(await ownMark())
     await handle.close()
     this.#isTaken = true
+    holders.set(this.#lockFile, (holders.get(this.#lockFile) ?? 0) + 1)
   }
 }
 
