@@ -441,10 +441,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
   /** The request counts as new among the sequences, but stays before the later requests of its own sequence. */
   #queueAgain(sequence: SequenceQueue, request: InferenceRequest): void {
     // The Worker died after it had asked for the request again, and so failed the request.
-    if (request.isEnded) {
-      sequence.isOver ||= sequence.isOneRequest
-      return
-    }
+    if (request.isEnded) return
     if (sequence.isOver) {
       request.fail(this.#isClosed ? stoppedError(request) : cancelled())
       return
