@@ -229,8 +229,8 @@ export class SequenceScheduler implements Scheduler, Sequences {
     return this.#begin(-this.#namedCount, true)
   }
 
-  #begin(id: bigint | string, isOneRequest = false): SequenceQueue {
-    const sequence = new SequenceQueue(id, isOneRequest)
+  #begin(id: bigint | string, endsWithAnswer = false): SequenceQueue {
+    const sequence = new SequenceQueue(id, endsWithAnswer)
     this.#active.set(id, sequence)
     const lane = this.#backlog.size === 0 ? this.#freeLane() : null
     if (lane === null) this.#backlog.add(sequence)
@@ -427,7 +427,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     const { request } = sequence.running as QueuedRequest
     sequence.running = null
     this.#runningCount--
-    const isLast = request.isSequenceEnd || sequence.isOneRequest || this.#drain.isRefusing
+    const isLast = request.isSequenceEnd || sequence.endsWithAnswer || this.#drain.isRefusing
     if (request.isRescheduled) this.#queueAgain(sequence, request)
     if (sequence.isOver || (isLast && sequence.requests.size === 0)) this.#leaveSlot(sequence)
     else {
