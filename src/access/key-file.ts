@@ -121,7 +121,7 @@ export async function changeKeyFile<T>(
   change: (records: readonly KeyRecord[]) => { readonly records: readonly KeyRecord[]; readonly result: T },
 ): Promise<T> {
   const lock = `${path}.lock`
-  if (await isLeftBehind(lock)) await unlink(lock).catch(() => undefined)
+  if (await isLeftBehind(lock)) await takeAway(lock)
   const held = await open(lock, 'wx', 0o600).catch((reason: unknown) => {
     const isHeld = (reason as NodeJS.ErrnoException).code === 'EEXIST'
     const text = isHeld ? `another command changes the keys; if there is none, try again in a minute` : messageOf(reason) // prettier-ignore
@@ -136,6 +136,25 @@ export async function changeKeyFile<T>(
   } finally {
     await held.close()
     await unlink(lock)
+  }
+}
+
+/**
+ * Several may find the same lock left behind. One at a time looks again and removes it, and so none removes the new lock of another: two that
+ * change the keys at a time would lose a key, or a revocation.
+ */
+async function takeAway(lock: string): Promise<void> {
+  const own = `${lock}.old`
+  const facts = await stat(own).catch(() => null)
+  // A process that was killed here, too, which takes no time.
+  if (facts !== null && Date.now() - facts.mtimeMs > staleLockMs) await unlink(own).catch(() => undefined)
+  const held = await open(own, 'wx', 0o600).catch(() => null)
+  if (held === null) return
+  try {
+    if (await isLeftBehind(lock)) await unlink(lock)
+  } finally {
+    await held.close()
+    await unlink(own)
   }
 }
 
