@@ -33,7 +33,8 @@ export class LazyUploads {
   }
 }
 
-export function uploadRoutes({ handle }: LazyUploads): Route[] {
+export function uploadRoutes(uploads: LazyUploads): Route[] {
+  const handle: RouteHandler = (...call) => uploads.handle(...call)
   return [
     large(post('/predict', 'inference', handle)),
     large(post('/v2/models/{model}[/versions/{version}]/predict', 'inference', handle)),
