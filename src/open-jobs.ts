@@ -108,7 +108,7 @@ export async function openJobs(
  */
 function callerOf({ author, authorKind, tenant }: JobRecord, access: AccessService | null): Caller {
   const account = access === null || tenant === '' ? null : access.accounts.of(tenant)
-  const rights = access !== null && authorKind === 'api-key' ? access.rightsOfKey(author) : null
+  const rights = access !== null && authorKind === 'api-key' ? access.rightsOfKey(author, tenant) : null
   return makeCaller('anonymous', author, { tenant, account, rights, isBackground: true })
 }
 

@@ -174,7 +174,7 @@ describe('calls', () => {
       'src/cli/return-memory.ts': 'waits until the process is idle, after the start',
       'src/cli/tune-collector.ts': 'looks at the heap of the process, after the start',
       'src/frontends/v2-http/metadata-endpoints.ts': 'how late the event loop is shows in real time alone',
-      'src/access/key-file.ts': 'compares with the time of a file, which another process set',
+      'src/base/left-lock.ts': 'compares with the time of a file, which another process set',
       'src/repository/cloud/blob-cache.ts': 'compares with the times of files',
       'src/repository/cloud/cache-lease.ts': 'compares with the times of files, which other processes set',
     }

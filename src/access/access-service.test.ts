@@ -121,7 +121,7 @@ test('the keys of an issuer that is away go on counting when an API key is made'
 
 test('work that goes on after its call has the rights that the keys of its caller have now', async (t) => {
   const { service, clock, write } = await serviceUnderTest(t)
-  const may = (): boolean => service.rightsOfKey('web').may('metadata', 'm')
+  const may = (): boolean => service.rightsOfKey('web', 'web').may('metadata', 'm')
   assert.equal(may(), false, 'there is no such key')
   await service.createKey({ ...wish, expires: '1h' }, 'boss')
   assert.equal(may(), true)
@@ -135,4 +135,18 @@ test('work that goes on after its call has the rights that the keys of its calle
   await write(`${rules}# as before\n`)
   await service.revokeKey('web', 'boss')
   assert.equal(may(), false)
+})
+
+test('keys of one name that belong to several tenants have each the rights of their own, and of one tenant the newest counts', async (t) => {
+  const text = 'keys: keys.json\nroles: { caller: { allow: [metadata] }, reader: { allow: [inference] } }\n'
+  const { service } = await serviceUnderTest(t, text)
+  const may = (tenant: string): boolean[] => {
+    const rights = service.rightsOfKey('ci', tenant)
+    return [rights.may('metadata', 'm'), rights.may('inference', 'm')]
+  }
+  await service.createKey({ ...wish, name: 'ci', tenant: 'shop' }, 'boss')
+  await service.createKey({ ...wish, name: 'ci', tenant: 'lab', role: 'reader' }, 'boss')
+  assert.deepEqual([may('shop'), may('lab')], [[true, false], [false, true]]) // prettier-ignore
+  await service.createKey({ ...wish, name: 'ci', tenant: 'shop', role: 'reader' }, 'boss')
+  assert.deepEqual([may('shop'), may('lab'), may('ci')], [[false, true], [false, true], [false, false]]) // prettier-ignore
 })

@@ -91,12 +91,17 @@ export class AccessService {
     this.#policy = this.#policyOf(rules)
   }
 
-  /** What the keys of this name may do now; nothing when none of them holds. For work that goes on after its call. */
-  rightsOfKey(name: string): Rights {
+  /**
+   * What the newest key of this name and tenant may do now; nothing when none of them holds. For work that goes on after its call. Keys of
+   * several tenants may have one name.
+   */
+  rightsOfKey(name: string, tenant: string): Rights {
     const nowMs = this.#dependencies.clock.wallMs()
     const holds = ({ revokedMs, expiresMs }: KeyRecord): boolean =>
       revokedMs === null && (expiresMs === null || expiresMs > nowMs)
-    const found = this.#policy.keysByName.get(name)?.find(({ record }) => holds(record))
+    const found = this.#policy.keysByName
+      .get(name)
+      ?.findLast(({ record, caller }) => caller.tenant === tenant && holds(record))
     return found?.caller.rights ?? noRights
   }
 

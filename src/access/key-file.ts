@@ -4,6 +4,7 @@ import { open, readFile, stat, unlink } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { isRunningStill, ownMark } from '../base/folder-owner.ts'
+import { isStale, removeLeftLock } from '../base/left-lock.ts'
 import { replaceFile } from '../base/replace-file.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { isAccessName } from './access-config.ts'
@@ -27,8 +28,6 @@ export type KeyRecord = {
   readonly revokedMs: number | null
 }
 
-/** A change takes milliseconds. A lock of this age was left behind, also by a process of another machine. */
-const staleLockMs = 60_000
 const largestFileBytes = 16 * 1024 * 1024
 const mostKeys = 20_000
 const mostAddresses = 100
@@ -121,7 +120,7 @@ export async function changeKeyFile<T>(
   change: (records: readonly KeyRecord[]) => { readonly records: readonly KeyRecord[]; readonly result: T },
 ): Promise<T> {
   const lock = `${path}.lock`
-  if (await isLeftBehind(lock)) await unlink(lock).catch(() => undefined)
+  if (await isLeftBehind(lock)) await removeLeftLock(lock, () => isLeftBehind(lock))
   const held = await open(lock, 'wx', 0o600).catch((reason: unknown) => {
     const isHeld = (reason as NodeJS.ErrnoException).code === 'EEXIST'
     const text = isHeld ? `another command changes the keys; if there is none, try again in a minute` : messageOf(reason) // prettier-ignore
@@ -141,9 +140,7 @@ export async function changeKeyFile<T>(
 
 /** The process that made the lock was killed. */
 async function isLeftBehind(lock: string): Promise<boolean> {
-  const facts = await stat(lock).catch(() => null)
-  if (facts === null) return false
-  if (Date.now() - facts.mtimeMs > staleLockMs) return true
+  if (await isStale(lock)) return true
   const [host = '', ...mark] = (await readFile(lock, 'utf8').catch(() => '')).split(' ')
   return host === hostname() && mark.length > 1 && !(await isRunningStill(mark.join(' ')))
 }

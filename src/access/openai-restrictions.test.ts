@@ -23,6 +23,13 @@ test('each group of the OpenAI API wants its own header', () => {
   assert.notEqual(kindOf('/v1/embeddings', { other: 'quiet' }), 'refused')
 })
 
+test('a model whose name has a namespace is no way around the key', () => {
+  for (const path of ['/v1/models/shop::m', '/v1/models/shop::m/load', '/v1/models/a:b/unload', '/v1/models/shop::predict']) {
+    assert.equal(kindOf(path), 'refused', path)
+  } // prettier-ignore
+  for (const path of ['/v1/models/shop::m:predict', '/v1/models/m:explain']) assert.notEqual(kindOf(path), 'refused')
+})
+
 test('other paths need no header, and an unknown group is refused', () => {
   for (const path of ['/v2/models/m/infer', '/v1/models/m:predict', '/metrics', '/health/ready']) {
     assert.notEqual(kindOf(path), 'refused', path)

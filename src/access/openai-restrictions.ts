@@ -12,8 +12,8 @@ const groups: Readonly<Record<string, RegExp>> = {
   inference:
     /^(\/v1\/(chat\/completions|completions|responses|rerank|audio\/transcriptions|(batches|files)(\/.*)?)|\/(de)?tokenize)$/,
   embedding: /^\/v1\/embeddings$/,
-  // A path with a colon is a prediction of KServe.
-  'model-repository': /^\/v1\/models(\/[^:]*)?$/,
+  // With one of these verbs behind a single colon it is a call of KServe. Names of models may have colons, too.
+  'model-repository': /^\/v1\/models(\/(?!.*[^:/]:(predict|explain)$).*)?$/,
   metrics: /^\/metrics$/,
   health: /^\/health(\/ready)?$/,
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import promises, { stat } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { getPriority } from 'node:os'
 import { test } from 'node:test'
 import { lowerThreads } from './lower-threads.ts'
@@ -38,5 +39,19 @@ test(
     assert.equal(getPriority(process.pid), own)
     assert.deepEqual(sliceOf(process.pid), ownSlice)
     assert.deepEqual(scheduled(process.pid, 'policy'), ownPolicy)
+  },
+)
+
+test(
+  'threads that cannot be listed, because no descriptor is free, run as before',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    t.mock.method(promises, 'readdir', () => Promise.reject(new Error('EMFILE: too many open files')))
+    syncBuiltinESMExports()
+    t.after(() => {
+      t.mock.restoreAll()
+      syncBuiltinESMExports()
+    })
+    await lowerThreads('node-V8Worker', 5)
   },
 )

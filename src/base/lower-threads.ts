@@ -23,7 +23,7 @@ type SystemCall = (call: number, thread: number, attributes: Buffer, flags: numb
 export async function lowerThreads(name: string, niceBy: number): Promise<void> {
   if (process.platform !== 'linux') return
   const systemCall = openSystemCall()
-  for (const thread of await readdir('/proc/self/task')) {
+  for (const thread of await readdir('/proc/self/task').catch(() => [])) {
     try {
       const text = await readFile(`/proc/self/task/${thread}/comm`, 'latin1')
       if (text.trimEnd() === name) change(Number(thread), niceBy, systemCall)

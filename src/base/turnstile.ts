@@ -3,6 +3,13 @@ type WaitingLine = { readonly most: number; readonly refusal: () => Error }
 
 type Waiting = { readonly places: number; readonly enter: () => void }
 
+type Passage = {
+  /** How many of them the action takes: 1 when left out. One that takes more than there are passes alone. */
+  readonly places?: number
+  /** With its abort an action that waits leaves the line; one that has begun goes on. */
+  readonly signal?: AbortSignal
+}
+
 /** Lets so many pass at a time; the others wait in the order they came. */
 export class Turnstile {
   readonly #width: number
@@ -17,18 +24,37 @@ export class Turnstile {
     this.#line = line
   }
 
-  /** `places`: how many of them the action takes. One that takes more than there are passes alone. */
-  async pass<Value>(action: () => Promise<Value>, places = 1): Promise<Value> {
+  /** Rejects with the reason of the signal where that comes before the action begins. */
+  async pass<Value>(action: () => Promise<Value>, { places = 1, signal }: Passage = {}): Promise<Value> {
+    signal?.throwIfAborted()
     const taken = Math.min(places, this.#width)
     if (this.#waiting.length === 0 && this.#free >= taken) this.#free -= taken
     else if (this.#line !== null && this.#waiting.length >= this.#line.most) throw this.#line.refusal()
-    else await new Promise<void>((enter) => this.#waiting.push({ places: taken, enter }))
+    else await this.#wait(taken, signal)
     try {
       return await action()
     } finally {
       this.#free += taken
       this.#admit()
     }
+  }
+
+  #wait(places: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const enter = (): void => {
+        signal?.removeEventListener('abort', leave)
+        resolve()
+      }
+      const waiting = { places, enter }
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+        // It may have been the one that needed too many places.
+        this.#admit()
+        reject(signal?.reason as Error)
+      }
+      this.#waiting.push(waiting)
+      signal?.addEventListener('abort', leave, { once: true })
+    })
   }
 
   #admit(): void {

@@ -45,7 +45,9 @@ test('what a server that was killed left behind goes at the next start, and what
 test('two servers do not run the jobs of one folder, and one that was killed holds nobody up', async (t) => {
   const folder = await mkdtemp(path.join(tmpdir(), 'galatea-job-store-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
-  await new JobStore(new MemoryLog(), folder).saveLines('j', ['{}'])
+  const first = new JobStore(new MemoryLog(), folder)
+  await first.saveLines('j', ['{}'])
+  await first.close()
   await writeFile(path.join(folder, 'server.pid'), '1')
   const other = new JobStore(new MemoryLog(), folder)
   await assert.rejects(other.read(), { code: 'UNAVAILABLE', message: /belongs to the server with the process id 1.*--state-dir/ }) // prettier-ignore

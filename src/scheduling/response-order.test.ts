@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import { ServerError } from '../base/server-error.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import { Tensor } from '../tensor/tensor.ts'
@@ -96,4 +97,15 @@ test('finished requests that hold too many bytes keep further requests out until
   assert.equal(order.isFull(100), true)
   answer('a')
   assert.equal(order.isFull(100), false)
+})
+
+test('a cancelled request of a model that says so before its last answer ends, too, and does not count for good', () => {
+  const { order, answer, cancel, requests, seen } = orderUnderTest('ab')
+  cancel('b')
+  const error = ServerError.withoutStack('CANCELLED', 'nobody waits')
+  requests.get('b')?.respond(InferenceResponse.errorAnswer(error, false))
+  answer('b')
+  answer('a')
+  assert.deepEqual(seen, ['b CANCELLED', 'a.', 'b.'])
+  assert.deepEqual([order.doneCount, order.size], [0, 0])
 })

@@ -74,7 +74,8 @@ export class ResponseOrder {
     // No client waits for a cancelled request, so its end does not wait for its turn, and its inputs are not kept until then.
     if (response.error?.code === 'CANCELLED' && turn.request.isCancelled) {
       for (const held of turn.held.splice(0)) held.release()
-      this.#turns.remove(turn)
+      // A model may say so first and end the request later: until then it has its place.
+      if (response.isFinal) this.#turns.remove(turn)
       turn.request.passOn('order', response)
     } else {
       turn.held.push(response)

@@ -199,6 +199,20 @@ test('the answer of an iterative model ends the sequence of a client that has no
   assert.match(outcomes.at(-1) ?? '', /^c Y=1/)
 })
 
+test('a request whose worker dies after it was rescheduled leaves the later requests of its sequence in their queue', () => {
+  const { send, endTurn, finish, instance, outcomes, scheduler } = schedulerUnderTest()
+  const dying = send('a', 9, { correlationId: 7n, isSequenceStart: true })
+  endTurn()
+  send('b', 1, { correlationId: 7n })
+  dying.reschedule()
+  dying.fail(new ServerError('INTERNAL', 'died'))
+  instance.batches.shift()?.executed()
+  endTurn()
+  finish()
+  assert.deepEqual(outcomes.map((text) => text.slice(0, 3)), ['a I', 'b Y']) // prettier-ignore
+  assert.deepEqual([scheduler.pendingCount, scheduler.sequenceCount], [0, 0])
+})
+
 test('a model without iterative_sequence cannot have a request again, and is told how it could', () => {
   const { send, endTurn, finish, outcomes } = schedulerUnderTest({ iterative: false })
   send('a', 2)

@@ -22,8 +22,8 @@ export class SequenceQueue implements Expiring {
   running: QueuedRequest | null = null
   /** How many ends of `running` are awaited: of its execution and of its answers. At 0 the next request may run. */
   awaitedCount = 0
-  /** The sequence has only one request, which may run several times. */
-  readonly isOneRequest: boolean
+  /** The answer to its newest request ends it, as in an iterative model, where one request may run several times. */
+  readonly endsWithAnswer: boolean
   /** The newest request ends the sequence, so a further request must start it again. */
   isEndQueued = false
   /** The sequence was cancelled or idle for too long: no more of its requests run. */
@@ -35,9 +35,9 @@ export class SequenceQueue implements Expiring {
   deadlineOrder = 0
   states: SequenceStateValues | null = null
 
-  constructor(id: bigint | string, isOneRequest: boolean) {
+  constructor(id: bigint | string, endsWithAnswer: boolean) {
     this.id = id
-    this.isOneRequest = isOneRequest
+    this.endsWithAnswer = endsWithAnswer
   }
 
   get canRun(): boolean {

@@ -229,8 +229,8 @@ export class SequenceScheduler implements Scheduler, Sequences {
     return this.#begin(-this.#namedCount, true)
   }
 
-  #begin(id: bigint | string, isOneRequest = false): SequenceQueue {
-    const sequence = new SequenceQueue(id, isOneRequest)
+  #begin(id: bigint | string, endsWithAnswer = false): SequenceQueue {
+    const sequence = new SequenceQueue(id, endsWithAnswer)
     this.#active.set(id, sequence)
     const lane = this.#backlog.size === 0 ? this.#freeLane() : null
     if (lane === null) this.#backlog.add(sequence)
@@ -427,7 +427,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     const { request } = sequence.running as QueuedRequest
     sequence.running = null
     this.#runningCount--
-    const isLast = request.isSequenceEnd || sequence.isOneRequest || this.#drain.isRefusing
+    const isLast = request.isSequenceEnd || sequence.endsWithAnswer || this.#drain.isRefusing
     if (request.isRescheduled) this.#queueAgain(sequence, request)
     if (sequence.isOver || (isLast && sequence.requests.size === 0)) this.#leaveSlot(sequence)
     else {
@@ -441,10 +441,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
   /** The request counts as new among the sequences, but stays before the later requests of its own sequence. */
   #queueAgain(sequence: SequenceQueue, request: InferenceRequest): void {
     // The Worker died after it had asked for the request again, and so failed the request.
-    if (request.isEnded) {
-      sequence.isOver ||= sequence.isOneRequest
-      return
-    }
+    if (request.isEnded) return
     if (sequence.isOver) {
       request.fail(this.#isClosed ? stoppedError(request) : cancelled())
       return

@@ -333,14 +333,41 @@ test('256 pictures wait for a thread, and no more', async () => {
   const range = { scale: 1, mean: [0, 0, 0], std: [1, 1, 1] }
   const plan: ImagePlan = { ...size, ...range, fit: 'crop', resample: 'linear' }
   const decoder = new PictureDecoder(new SystemClock(), silentLog, 1000)
-  await decoder.decode(png, plan, () => true)
-  const results = await Promise.allSettled(Array.from({ length: 400 }, () => decoder.decode(png, plan, () => true)))
+  const { signal } = new AbortController()
+  await decoder.decode(png, plan, signal)
+  const results = await Promise.allSettled(Array.from({ length: 400 }, () => decoder.decode(png, plan, signal)))
   const failed = results.filter(({ status }) => status === 'rejected')
   assert.ok(failed.length > 50 && failed.length < 144, `${failed.length}`)
   assert.match(String((failed[0] as PromiseRejectedResult).reason), /256 pictures wait to be decoded/)
-  await assert.rejects(
-    decoder.decode(png, plan, () => false),
-    { code: 'CANCELLED' },
-  )
   decoder.close()
 })
+
+test(
+  'pictures that nobody waits for any more leave the line, and their files with them',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const form = new FormData()
+    for (const bytes of ['no picture', png, png, png]) form.append('file', new Blob([bytes]))
+    const whole = new Response(form)
+    const body = await whole.bytes()
+    const type = whole.headers.get('content-type') ?? ''
+    assert.equal((await predict('together', png)).status, 200)
+    const [decoder = ''] = decoders()
+    process.kill(Number(decoder), 'SIGSTOP')
+    t.after(() => process.kill(Number(decoder), 'SIGCONT'))
+    // One of the files is refused, so the others wait for nobody.
+    for (let i = 0; i < 100; i++) assert.match(await refused('together', body, type), /^the upload is no picture/)
+    // These clients go away.
+    for (let i = 0; i < 300; i++) {
+      const path = '/v2/models/together/predict'
+      const clients: { disconnect(): void }[] = []
+      void inject(fixture.frontend, { method: 'POST', path, body: png, onStart: (client) => clients.push(client) })
+      await new Promise(setImmediate)
+      clients[0]?.disconnect()
+    }
+    const answer = predict('together', png)
+    await new Promise(setImmediate)
+    process.kill(Number(decoder), 'SIGCONT')
+    assert.equal((await answer).status, 200)
+  },
+)

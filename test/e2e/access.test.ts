@@ -7,6 +7,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import path from 'node:path'
 import { test } from 'node:test'
+import * as grpc from '@grpc/grpc-js'
 import { createGrpcClient } from '../../src/client/node.ts'
 import { until } from '../until.ts'
 import { accessFolder, inferBody } from './access-fixture.ts'
@@ -43,6 +44,20 @@ async function ask(url: string, key = '', init: Asked = {}): Promise<Answer> {
     headers: key === '' ? (init.headers ?? {}) : { authorization: `Bearer ${key}` },
   })
   return { status: answer.status, text: await answer.text(), headers: answer.headers }
+}
+
+/** Of the server, until somebody ends it. */
+function watchHealth(address: string, key: string) {
+  const client = new grpc.Client(address, grpc.credentials.createInsecure())
+  const metadata = new grpc.Metadata()
+  metadata.set('authorization', `Bearer ${key}`)
+  const bytes = (message: Buffer): Buffer => message
+  const call = client.makeServerStreamRequest('/grpc.health.v1.Health/Watch', bytes, bytes, Buffer.alloc(0), metadata)
+  const begun = once(call, 'data')
+  const ended = new Promise<grpc.status>((resolve) => {
+    call.on('error', ({ code }: grpc.ServiceError) => resolve(code))
+  })
+  return { begun, ended, close: () => client.close() }
 }
 
 test('keys open what their roles allow, on every port, and nothing else', async (t) => {
@@ -229,24 +244,31 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     await until(async () => /"access.key.created".*by 'boss'/.test(await readFile(auditLog, 'utf8')), 'the audit')
   })
 
-  await t.test('what lasts ends when its key is revoked: a feed, and a stream of inferences', async () => {
-    const [watcher, streamer] = [await folder.key('watcher', '--role', 'operator'), await folder.key('web-stream')]
-    await until(async () => (await ask(`${server.url}/v2/live/history`, watcher)).status === 200, 'the new keys')
-    const feed = await fetch(`${server.url}/v2/live`, { headers: { authorization: `Bearer ${watcher}` } })
-    assert.equal(feed.status, 200)
-    const headers = { authorization: `Bearer ${streamer}` }
-    await using client = createGrpcClient({ url: `http://${server.grpcAddress}`, headers })
-    const stream = await client.openStream()
-    const inputs = { INPUT0: { shape: [1, 1], data: new Float32Array(1) } } as never
-    await stream.send('vision-a', inputs)
-    const answers = stream[Symbol.asyncIterator]()
-    assert.equal((await answers.next()).value?.error ?? null, null)
-    await folder.keys('revoke', 'watcher')
-    await folder.keys('revoke', 'web-stream')
-    await assert.rejects(answers.next(), { code: 'FORBIDDEN' })
-    const reader = (feed.body as ReadableStream<Uint8Array>).getReader()
-    while (!(await reader.read()).done);
-  })
+  await t.test(
+    'what lasts ends when its key is revoked: a feed, a stream of inferences, and a watch of health',
+    async () => {
+      const [watcher, streamer] = [await folder.key('watcher', '--role', 'operator'), await folder.key('web-stream')]
+      await until(async () => (await ask(`${server.url}/v2/live/history`, watcher)).status === 200, 'the new keys')
+      const feed = await fetch(`${server.url}/v2/live`, { headers: { authorization: `Bearer ${watcher}` } })
+      assert.equal(feed.status, 200)
+      const headers = { authorization: `Bearer ${streamer}` }
+      await using client = createGrpcClient({ url: `http://${server.grpcAddress}`, headers })
+      const stream = await client.openStream()
+      const inputs = { INPUT0: { shape: [1, 1], data: new Float32Array(1) } } as never
+      await stream.send('vision-a', inputs)
+      const answers = stream[Symbol.asyncIterator]()
+      assert.equal((await answers.next()).value?.error ?? null, null)
+      const watched = watchHealth(server.grpcAddress, streamer)
+      t.after(() => watched.close())
+      await watched.begun
+      await folder.keys('revoke', 'watcher')
+      await folder.keys('revoke', 'web-stream')
+      await assert.rejects(answers.next(), { code: 'FORBIDDEN' })
+      assert.equal(await watched.ended, grpc.status.UNAUTHENTICATED)
+      const reader = (feed.body as ReadableStream<Uint8Array>).getReader()
+      while (!(await reader.read()).done);
+    },
+  )
 
   await t.test("NVIDIA's clients", async (inner) => {
     await reportPythonChecks(inner, 'access_client.py', `${server.address} ${server.grpcAddress} ${web} ${boss}`)

@@ -28,8 +28,8 @@ const page = [
   '',
 ]
 
-const seenBy = (caller: Caller): string[] =>
-  lastOf(visibleMetrics(Buffer.from(page.join('\n')), caller))
+const seenBy = (caller: Caller, lines: readonly string[] = page): string[] =>
+  lastOf(visibleMetrics(Buffer.from(lines.join('\n')), caller))
     .toString()
     .split('\n')
 
@@ -45,4 +45,28 @@ test('who may see the metrics of some models is told of no other model, of no ot
 test('who may see the metrics of the server sees all of them', () => {
   assert.deepEqual(seenBy(callerOf(null)), page)
   assert.deepEqual(seenBy(makeCaller('anonymous', '')), page)
+})
+
+test('of OpenMetrics, too, a family goes with its head, and the end stays whichever family is the last', () => {
+  const seen = [
+    '# TYPE nv_inference_count unknown',
+    '# HELP nv_inference_count Rows',
+    'nv_inference_count{model="vision-a",version="1"} 1',
+  ]
+  const uptime = [
+    '# TYPE galatea_uptime_seconds gauge',
+    '# UNIT galatea_uptime_seconds seconds',
+    '# HELP galatea_uptime_seconds Uptime',
+    'galatea_uptime_seconds 2',
+  ]
+  const hidden = ['# TYPE secret_words counter', '# HELP secret_words Words of a secret model', 'secret_words_total 6']
+  const end = ['# EOF', '']
+  for (const lines of [
+    [seen, hidden, uptime],
+    [hidden, seen, uptime],
+    [seen, uptime, hidden],
+  ]) {
+    const shown = seenBy(callerOf('vision-*'), [...lines.flat(), ...end])
+    assert.deepEqual(shown, [...seen, ...uptime, ...end])
+  }
 })

@@ -2,6 +2,7 @@ import type { Caller } from '../../access/caller.ts'
 import { visibleModels } from '../../access/require-right.ts'
 
 const linesPerStep = 1000
+const headLine = /^# (?:HELP|TYPE|UNIT) (\S+)/
 
 /**
  * The page without the lines about models that the caller may not see, and without those about other tenants. What else has no model is
@@ -11,13 +12,20 @@ export function* visibleMetrics(page: Buffer, caller: Caller): Generator<void, B
   const isVisible = visibleModels(caller, 'metrics')
   if (isVisible === null) return page
   const kept: string[] = []
-  /** The head of a family is kept with its first line. */
+  /** The head of a family is kept with its first line. The formats order the lines of a head differently. */
   let head: string[] = []
+  let family = ''
   for (const [at, line] of page.toString().split('\n').entries()) {
     if (at % linesPerStep === 0) yield
-    if (line.startsWith('# HELP ')) head = [line]
-    else if (line.startsWith('# ') && head.length > 0) head.push(line)
-    else if (line.startsWith('#') || line === '' || isSeen(line, isVisible, caller.tenant)) {
+    const [, described] = headLine.exec(line) ?? []
+    if (described !== undefined) {
+      if (described !== family) head = []
+      family = described
+      head.push(line)
+    } else if (line.startsWith('#') || line === '') {
+      // `# EOF` is the page's own, and no line of the family before it.
+      kept.push(line)
+    } else if (isSeen(line, isVisible, caller.tenant)) {
       kept.push(...head, line)
       head = []
     }

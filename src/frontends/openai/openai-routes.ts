@@ -44,10 +44,9 @@ export class LazyOpenAi {
       if (this.#endpoints !== null) handle(this.#endpoints, ...call)
       else {
         this.#loading ??= this.#load()
-        this.#loading.then(
-          (endpoints) => handle(endpoints, ...call),
-          (reason: unknown) => failed(call[0], reason),
-        )
+        this.#loading
+          .then((endpoints) => handle(endpoints, ...call))
+          .catch((reason: unknown) => failed(call[0], reason))
       }
     }
   }

@@ -13,8 +13,10 @@ const [shortestNs, slowestNs] = [1e9, 3600e9]
 export function streamLoad(call: PortCall, caller: Caller, message: Buffer, load: LoadSource, clock: Clock): void {
   const everyNs = Math.min(Math.max(reportIntervalNs(message), shortestNs), slowestNs)
   let cancel: Cancel = () => undefined
+  let known = caller
+  call.onRenewed = (renewed) => (known = renewed)
   const send = (): void => {
-    const report = load.message(caller)
+    const report = load.message(known)
     // A client that does not read gets no further reports to keep.
     if (report !== null && call.backlogBytes === 0) call.send({ parts: [report], byteLength: report.length }, null)
     cancel = clock.after(report === null ? shortestNs : everyNs, send)

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import sharp from 'sharp'
 import { ManualClock } from '../../../test/fakes/manual-clock.ts'
@@ -7,6 +10,7 @@ import { MemoryLog } from '../../../test/fakes/memory-log.ts'
 import { until } from '../../../test/until.ts'
 import { SystemClock, type Clock } from '../../base/clock.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
+import { frameHead } from './picture-frames.ts'
 import { PictureProcess } from './picture-process.ts'
 
 const skip = process.platform !== 'linux' && 'reads /proc'
@@ -98,4 +102,33 @@ test('a minute without pictures ends the process, and nobody calls that an error
   await until(() => decoders().length === 0, 'the end of the process')
   assert.equal((await pictures.prepare(png, plan)).outcome, 'ready')
   assert.deepEqual(errors(log), [])
+})
+
+test(
+  'signals for all processes of a server do not end this one: pictures are decoded until the server has drained',
+  { skip },
+  async (t) => {
+    const { pictures, log } = await openProcess(t, new SystemClock(), 1)
+    await pictures.prepare(png, plan)
+    const [decoder = 0] = decoders()
+    // Ctrl-C goes to the group of the server, and the process has another one.
+    const group = readFileSync(`/proc/${decoder}/stat`, 'latin1').split(') ')[1]?.split(' ')[2]
+    assert.equal(Number(group), decoder)
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.kill(decoder, signal)
+      assert.equal((await pictures.prepare(png, plan)).outcome, 'ready')
+    }
+    assert.deepEqual([decoders(), errors(log)], [[decoder], []])
+  },
+)
+
+test('where the server is gone, the process does not wait for a picture that may have no end', { skip }, async () => {
+  const program = new URL('picture-program.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [program], { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] })
+  const socket = child.stdio[3] as Socket
+  const large = await single(5790).webp().toBuffer()
+  socket.write(frameHead({ id: 1, plan, maxPixels }, large.length))
+  socket.end(large)
+  // An exit of its own would come with a code, once the threads have ended.
+  assert.deepEqual(await once(child, 'exit'), [null, 'SIGKILL'])
 })

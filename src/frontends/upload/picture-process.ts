@@ -67,6 +67,8 @@ export class PictureProcess {
   #start(): Running {
     const child = spawn(process.execPath, [entry], {
       env: { ...workerEnvironment([]), UV_THREADPOOL_SIZE: String(this.#threads + 1) },
+      // A session of its own: Ctrl-C goes to the server alone.
+      detached: true,
       stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
     })
     const forget = noteWorker(() => void child.kill('SIGKILL'))

@@ -13,6 +13,12 @@ const mostFileBytes = 2 ** 32
 /** Where memory runs out, the system ends this process before the server and its models. */
 const memoryScore = '800'
 
+// A signal for every process of a service (systemd) must not end this one before the server has drained.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => undefined)
+
+/** By force: an exit would wait for the threads, and a picture may keep one for good. Nobody waits for an answer any more. */
+const leave = (): void => void process.kill(process.pid, 'SIGKILL')
+
 const noPixels = Buffer.alloc(0)
 /** The package, or why there is none. */
 const opened: Promise<Sharp | string> = open().catch((reason: unknown) => messageOf(reason).slice(0, 200))
@@ -49,6 +55,6 @@ const reader = new FrameReader<PictureOrder>(
   },
 )
 socket.on('data', (piece: Buffer) => reader.push(piece))
-socket.on('close', () => process.exit())
-socket.on('error', () => process.exit())
+socket.on('close', leave)
+socket.on('error', leave)
 await writeFile('/proc/self/oom_score_adj', memoryScore).catch(() => undefined)

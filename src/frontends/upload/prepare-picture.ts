@@ -33,7 +33,9 @@ export async function preparePicture(sharp: Sharp, file: Buffer, plan: ImagePlan
   const options = { limitInputPixels: maxPixels, failOn: 'error', autoOrient: true, sequentialRead: true } as const
   const picture = sharp(file, options)
   const facts = await picture.metadata()
-  return memory.pass(() => pixelsOf(picture, facts.autoOrient, plan, maxPixels), pixelsInMemory(facts))
+  return memory.pass(() => pixelsOf(picture, facts.autoOrient, plan, maxPixels), {
+    places: pixelsInMemory(facts),
+  })
 }
 
 function pixelsInMemory({ width, height, format, isProgressive, orientation = 1 }: Metadata): number {

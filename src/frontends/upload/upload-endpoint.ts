@@ -32,6 +32,7 @@ const planAgeNs = 1e9
 type KnownPlan = { readonly text: string; readonly plan: UploadPlan; readonly lookedNs: number }
 
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
+const notWanted = ServerError.withoutStack('CANCELLED', 'Request Cancelled')
 
 export class UploadEndpoint {
   readonly parts: UploadParts
@@ -99,7 +100,9 @@ class UploadExchange extends HttpExchange {
   readonly #request: UploadRequest
   #plan: UploadPlan | null = null
   #tensor: Tensor | null = null
-  #isWanted = true
+  #isCancelled = false
+  /** Of what is still done for the request when its client has gone, or one of its files is refused. */
+  readonly #work = new AbortController()
 
   constructor(endpoint: UploadEndpoint, http: PortRequest, caller: Caller, request: UploadRequest) {
     super(endpoint.parts, http, caller, true)
@@ -122,7 +125,8 @@ class UploadExchange extends HttpExchange {
         void this.#prepareFor(version, done)
         return {
           cancel: () => {
-            this.#isWanted = false
+            this.#isCancelled = true
+            this.#work.abort(notWanted)
           },
         }
       },
@@ -140,9 +144,10 @@ class UploadExchange extends HttpExchange {
       tensor = await this.#prepare(version)
     } catch (reason) {
       error = reason
+      this.#work.abort(notWanted)
     }
-    // A client that went away is not waited for any more.
-    if (this.#isWanted) done(error, tensor)
+    // Nobody waits for an answer to a client that went away.
+    if (!this.#isCancelled) done(error, tensor)
   }
 
   async #prepare(version: ModelVersion): Promise<Tensor> {
@@ -169,7 +174,7 @@ class UploadExchange extends HttpExchange {
 
   async #picture(file: Buffer, plan: UploadPlan, target: Uint8Array): Promise<void> {
     const image = plan.image as NonNullable<UploadPlan['image']>
-    const pixels = await this.#endpoint.decoder.decode(file, image, () => this.#isWanted)
+    const pixels = await this.#endpoint.decoder.decode(file, image, this.#work.signal)
     await this.#inSlices(writePixels(pixels, plan.input.dataType as FixedSizeType, image, target))
     freeBytes(pixels)
     // The run of the model has a turn of its own.
@@ -196,7 +201,7 @@ class UploadExchange extends HttpExchange {
   }
 
   #inSlices<T>(steps: Generator<void, T>): Promise<T> {
-    return inSlices(this.parts.clock, steps, () => this.#isWanted, shortSliceNs)
+    return inSlices(this.parts.clock, steps, () => !this.#work.signal.aborted, shortSliceNs)
   }
 
   protected override write(response: InferenceResponse): void {

@@ -1,25 +1,35 @@
 // POST /predict and POST /v2/models/{model}/predict: a picture, a sound or a text in, the best classes with their labels out. The code
 // is read with the first upload.
 
-import { large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { ServerError } from '../../base/server-error.ts'
+import { errorResponse } from '../../ports/http/error-response.ts'
+import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
+import { large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { jsonType } from '../../transport/http1/http-message.ts'
 import type { UploadEndpoint, UploadParts } from './upload-endpoint.ts'
 
 export class LazyUploads {
-  readonly #open: () => Promise<UploadEndpoint>
-  #opened: Promise<UploadEndpoint> | null = null
+  readonly handle: RouteHandler
+  #opened: UploadEndpoint | null = null
 
   constructor(parts: UploadParts, options: HttpOptions) {
-    this.#open = async () => new (await import('./upload-endpoint.ts')).UploadEndpoint(parts, options)
-  }
-
-  handle(...call: Parameters<RouteHandler>): void {
-    this.#opened ??= this.#open()
-    void this.#opened.then((endpoint) => endpoint.handle(...call))
+    const open = async (): Promise<UploadEndpoint> => {
+      const { UploadEndpoint: Endpoint } = await import('./upload-endpoint.ts')
+      return (this.#opened ??= new Endpoint(parts, options))
+    }
+    const via = handlersOnDemand(open, (request, reason) =>
+      request.respond(errorResponse(ServerError.from(reason), jsonType)),
+    )
+    this.handle = via(
+      (endpoint) =>
+        (...call) =>
+          endpoint.handle(...call),
+    )
   }
 
   close(): void {
-    void this.#opened?.then((endpoint) => endpoint.close())
+    this.#opened?.close()
   }
 }
 

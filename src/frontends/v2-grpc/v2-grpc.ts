@@ -61,6 +61,7 @@ export function v2Grpc(parts: V2GrpcParts, options: GrpcOptions): GrpcFrontEnd {
     {
       path: `${healthService}/Watch`,
       api: 'health',
+      lasts: true,
       begin: (call) => takeOne(call, log, () => watch.watch(call)),
     },
   ]

@@ -4,7 +4,7 @@ import type { Caller } from '../../access/caller.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
-import { messageOf } from '../../base/server-error.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
 import { noCall, type ErrorWording } from '../../model/error-wording.ts'
 import type { RefusalCounts } from '../../model/refusal-counts.ts'
 import {
@@ -69,7 +69,7 @@ type InferenceParts = {
   readonly engine: { readonly wording: ErrorWording; readonly refusals: RefusalCounts }
 }
 
-/** A method with one message, which is an inference. `begin` throws for a message that cannot be read: its call is refused. */
+/** A method with one message, which is an inference. `begin` throws ServerError for a message that cannot be read: its call is refused. */
 export function inferenceMethod(
   { log, engine }: InferenceParts,
   path: string,
@@ -80,6 +80,8 @@ export function inferenceMethod(
     try {
       begin(message, call, caller)
     } catch (reason) {
+      // What is no ServerError is a fault of ours: it is logged, and no client is told of it.
+      if (!(reason instanceof ServerError)) throw reason
       const error = engine.wording.tell(reason)
       engine.refusals.count(error)
       call.finish(GrpcStatus.of(error))

@@ -3,7 +3,7 @@ import type { RouteHandler } from './route.ts'
 
 /**
  * Handlers of endpoints whose code is read with the first request that needs it: most servers never do. `fail` answers when the
- * endpoints cannot be opened; the next request tries again.
+ * endpoints cannot be opened, and the next request tries again; and when the handler of such a request throws.
  */
 export function handlersOnDemand<Endpoints>(
   open: () => Promise<Endpoints>,
@@ -17,13 +17,13 @@ export function handlersOnDemand<Endpoints>(
     }
     let isGone = false
     request.onDisconnect = () => (isGone = true)
-    open().then(
-      (opened) => {
+    // The port does not see what a handler throws from here on: as a rejection of nobody's it would end the process.
+    open()
+      .then((opened) => {
         endpoints ??= opened
         request.onDisconnect = null
         if (!isGone) pick(endpoints)(request, name, version, caller)
-      },
-      (reason: unknown) => fail(request, reason),
-    )
+      })
+      .catch((reason: unknown) => fail(request, reason))
   }
 }

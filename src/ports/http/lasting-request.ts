@@ -7,6 +7,7 @@ export class LastingRequest extends WrappedRequest {
   #listener: (() => void) | null = null
   #stream: ResponseStream | null = null
   isOver = false
+  #isEnding = false
 
   constructor(inner: PortRequest) {
     super(inner)
@@ -26,14 +27,19 @@ export class LastingRequest extends WrappedRequest {
   }
 
   override stream(head: HttpResponse): ResponseStream {
-    this.#stream = new WrappedStream(this.inner.stream(head), () => (this.isOver = true))
-    return this.#stream
+    const stream = new WrappedStream(this.inner.stream(head), () => (this.isOver = true))
+    this.#stream = stream
+    // Who opens it listens for its end by then.
+    if (this.#isEnding) queueMicrotask(() => this.end())
+    return stream
   }
 
+  /** A request whose stream has not begun must get an answer all the same: it ends with what comes first, an answer or the stream. */
   end(): void {
-    if (this.isOver) return
+    this.#isEnding = true
+    if (this.isOver || this.#stream === null) return
     this.#left()
-    this.#stream?.end()
+    this.#stream.end()
   }
 
   #left(): void {
