@@ -219,7 +219,19 @@ test('what cannot be decoded is refused, and a picture bomb before it is decoded
   )
   assert.match(await refused('planar', png.subarray(0, 40)), /^the PNG picture cannot be decoded: /)
   assert.match(await refused('planar', ''), /^nothing was uploaded: /)
-  assert.match(await refused('planar', '<svg xmlns="http://www.w3.org/2000/svg"/>'), /is no picture/)
+  const others = {
+    'an SVG picture or XML': '<svg xmlns="http://www.w3.org/2000/svg"/>',
+    'a TIFF picture': 'II*\0\x08\0\0\0',
+    'a HEIC picture': '\0\0\0\x18ftypheic',
+    'base64, and not the bytes that it stands for': png.toString('base64'),
+    'a form without the Content-Type multipart/form-data and its boundary': '--b\r\nContent-Disposition: form-data',
+  }
+  for (const [name, file] of Object.entries(others)) {
+    assert.equal(
+      await refused('planar', file),
+      `the upload is ${name}: expected JPEG, PNG, WebP, GIF by its first bytes`,
+    )
+  }
   // 60,000 by 60,000 pixels, in a hundred bytes.
   const bomb = Buffer.from(png)
   bomb.writeUInt32BE(60_000, 16)
@@ -301,7 +313,15 @@ test('an input of strings gets the file itself', async () => {
 
 test('a text is UTF-8', async () => {
   assert.deepEqual((await predict('words', 'čau', 'text/plain')).predictions, [{ values: ['čau'] }])
-  assert.equal(await refused('words', Uint8Array.of(0xff, 0xfe), 'text/plain'), 'the uploaded text is not UTF-8')
+  assert.deepEqual((await predict('words', '\ufeffčau', 'text/plain')).predictions, [{ values: ['čau'] }])
+  const wrong = Uint8Array.of(0xff, 0xfe)
+  const text = 'the uploaded text is not UTF-8: save it with that encoding'
+  assert.equal(await refused('words', wrong, 'text/plain'), text)
+  const form = new FormData()
+  for (const bytes of ['ahoj', wrong]) form.append('file', new Blob([bytes]), 'letter.txt')
+  const body = new Response(form)
+  const type = body.headers.get('content-type') ?? ''
+  assert.equal(await refused('words', await body.bytes(), type), `file 2 of 2, 'letter.txt': ${text}`)
 })
 
 test('a sound has one channel and the rate that the model asks for', async () => {
@@ -356,7 +376,8 @@ test(
     process.kill(Number(decoder), 'SIGSTOP')
     t.after(() => process.kill(Number(decoder), 'SIGCONT'))
     // One of the files is refused, so the others wait for nobody.
-    for (let i = 0; i < 100; i++) assert.match(await refused('together', body, type), /^the upload is no picture/)
+    for (let i = 0; i < 100; i++)
+      assert.match(await refused('together', body, type), /^file 1 of 4, 'blob': the upload is no picture/)
     // These clients go away.
     for (let i = 0; i < 300; i++) {
       const path = '/v2/models/together/predict'

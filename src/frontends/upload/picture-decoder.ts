@@ -6,6 +6,7 @@ import type { Log } from '../../base/log.ts'
 import { lowerThreads } from '../../base/lower-threads.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
+import { kindOf } from '../../protocol/upload/file-kind.ts'
 import { firstGifPicture } from '../../protocol/upload/gif-file.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 import { pictureFormats } from './picture-formats.ts'
@@ -40,7 +41,7 @@ export class PictureDecoder {
     const format = pictureFormats.find(({ starts }) => starts.test(file.toString('latin1', 0, 12)))
     if (format === undefined) {
       throw invalid(
-        `the upload is no picture: expected ${pictureFormats.map(({ name }) => name).join(', ')} by its first bytes`,
+        `the upload is ${kindOf(file) ?? 'no picture'}: expected ${pictureFormats.map(({ name }) => name).join(', ')} by its first bytes`,
       )
     }
     if (format.name === 'PNG' && packedTextBytes(file) > mostPackedTextBytes) {
