@@ -338,7 +338,8 @@ test('a sound has one channel and the rate that the model asks for', async () =>
   // Shorter sounds end in silence.
   assert.deepEqual(await scored('short', waveFile(Float32Array.of(0.5, -0.5), 16_000, 32, 1)), [16_384, -16_384, 0, 0])
   assert.deepEqual(await scored('short', waveFile(Float32Array.of(0.5, 0, 0, 0, 1), 8000, 8, 1)), [16_384, 0, 0, 0])
-  assert.match(await refused('sound', png), /^the sound cannot be read: it is no WAV file/)
+  assert.equal(await refused('sound', png), 'the sound cannot be read: it is a PNG picture, expected WAV')
+  assert.match(await refused('sound', 'RIFF'), /^the sound cannot be read: it is no WAV file/)
   const long = waveFile(new Float32Array(0), 8000, 8, 1)
   assert.equal((await predict('sound', long.subarray(0, 30))).status, 400)
   const many = waveFile(new Float32Array(400), 100, 8, 1)
