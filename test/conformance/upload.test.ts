@@ -261,6 +261,23 @@ test('a model without a hint is refused with the lines to add, and a wrong hint 
   assert.equal(await refused('wrong', png), "'predict.input' of model 'wrong' must be one of IN, got 'PIXELS'")
 })
 
+test('colours are taken as frameworks take them: inks without a press, no profile, brightness by BT.601', async () => {
+  const flat = (background: string) => sharp({ create: { width: 32, height: 32, channels: 3, background } })
+  const shown = async (name: string, file: Buffer | Promise<Buffer>): Promise<number[]> =>
+    ((await values(name, await file)) as number[]).flat(2).slice(0, 3)
+  const plain = await shown('together', flat('#f20').png().toBuffer())
+  assert.deepEqual(plain, [255, 34, 0])
+  const file = await flat('#f20').withIccProfile('p3').png().toBuffer()
+  const [red, green] = await sharp(file, { ignoreIcc: true }).raw().toBuffer()
+  assert.notDeepEqual([red, green], [255, 34])
+  assert.deepEqual((await shown('together', file)).slice(0, 2), [red, green])
+  const printed = await flat('#0ff').toColourspace('cmyk').withIccProfile('cmyk').jpeg({ quality: 100 }).toBuffer()
+  const [cyan = 0, magenta = 0, yellow = 0, black = 0] = await sharp(printed).pipelineColourspace('cmyk').toColourspace('cmyk').raw().toBuffer() // prettier-ignore
+  const light = [cyan, magenta, yellow].map((ink) => Math.round(((255 - ink) * (255 - black)) / 255))
+  assert.deepEqual(await shown('together', printed), light)
+  assert.deepEqual(await shown('grey', flat('#0f0').png().toBuffer()), [150, 150, 150])
+})
+
 test('compressed texts of a PNG have a limit, because they are inflated though nobody reads them', async () => {
   const chunk = (name: string, content: Buffer): Buffer => {
     const whole = Buffer.alloc(12 + content.length)
