@@ -44,6 +44,7 @@ test('names are read as clients write them', () => {
     ['; name="file"; filename="a\\"b\\\\c.png"', 'a"b\\c.png'],
     ['; name="file"; filename="C:\\x.png"', 'C:\\x.png'],
     ['; Name="file" ; FileName = "x.png"', 'x.png'],
+    ['; name="file"; filename="%22a%22%0A%41.png"', '"a"\n%41.png'],
     [`; name="file"; filename="?.png"; filename*=UTF-8''%C4%8D.png`, 'č.png'],
     [`; name="file"; filename*=utf-8'en'a%20b; filename=x`, 'a b'],
     [`; name="file"; filename*=latin1''%E8; filename=x`, 'x'],

@@ -90,7 +90,10 @@ function readPart(head: string, value: Buffer): FormField {
   return { name, contentType, value, fileName: parameters.get('filename') ?? null }
 }
 
-/** `; name="value"`, or without quotes. Programs write a quote in a value as `\"`, and leave other backslashes as they are or double them. */
+/**
+ * `; name="value"`, or without quotes. Browsers, curl and Python write a quote and the end of a line in a value as `%22`, `%0D` and `%0A`; other
+ * programs write a quote as `\"`, and leave other backslashes as they are or double them.
+ */
 const parameterForm = /;[ \t]*([^=;"\s]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^;"]+))/g
 
 /** Values by their names in small letters. Where one comes a second time as `name*=UTF-8''value`, that one counts. */
@@ -98,7 +101,8 @@ function parametersOf(disposition: string): Map<string, string> {
   const values = new Map<string, string>()
   for (const [, key = '', quoted, plain = ''] of disposition.matchAll(parameterForm)) {
     const name = key.toLowerCase()
-    const value = quoted?.replaceAll(/\\(["\\])/g, '$1') ?? plain.trim()
+    const unescaped = quoted?.replaceAll(/\\(["\\])/g, '$1').replaceAll(/%(?:22|0D|0A)/gi, decodeURIComponent)
+    const value = unescaped ?? plain.trim()
     const encoded = name.endsWith('*') ? /^utf-8'[^']*'(.*)$/is.exec(value)?.[1] : undefined
     const decoded = encoded === undefined ? null : percentDecoded(encoded)
     if (decoded !== null) values.set(name.slice(0, -1), decoded)

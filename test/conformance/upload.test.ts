@@ -195,7 +195,11 @@ test('JPEG, PNG, WebP and the first picture of a GIF are decoded, alone and in f
   const type = body.headers.get('content-type') ?? ''
   const { predictions } = await ask('/predict?model=together', await body.bytes(), type)
   assert.deepEqual(predictions?.map(({ file }) => file), Object.keys(files)) // prettier-ignore
-  form.append('file', new Blob([png]), 'e.png')
+  form.set('file', new Blob([png]), 'a.png')
+  form.append('file', new Blob([]), 'b.png')
+  const empty = new Response(form)
+  assert.match(await refused('together', await empty.bytes(), empty.headers.get('content-type') ?? ''), /^file 2 of 2, 'b.png': the upload is empty: /) // prettier-ignore
+  for (let i = 0; i < 3; i++) form.append('file', new Blob([png]), 'e.png')
   const five = new Response(form)
   const tooMany = await refused('together', await five.bytes(), five.headers.get('content-type') ?? '')
   assert.equal(tooMany, "5 files were uploaded, and model 'together' takes 4 at a time")

@@ -27,6 +27,7 @@ const kinds: readonly (readonly [name: string, starts: RegExp])[] = [
   ['base64, and not the bytes that it stands for', /^(?:data:|\/9j\/|iVBORw0KGgo|UklGR|R0lGOD)/],
   ['a form without the Content-Type multipart/form-data and its boundary', /^--[^]+/],
   ['JSON', /^\s*[{[]/],
+  ['empty', /^$/],
 ]
 
 /** As 'a TIFF picture'; null: unknown. */

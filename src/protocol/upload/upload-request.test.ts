@@ -35,6 +35,11 @@ test('a file field in which nothing was chosen is no upload, and an empty file i
   assert.throws(() => named(['name="a"; filename=""', '']), /^ServerError: nothing was uploaded/)
 })
 
+test('a form within a form is refused', () => {
+  const parameters = 'name="f"\r\nContent-Type: multipart/mixed; boundary=c'
+  assert.throws(() => named([parameters, '--c']), /the field 'f' of the form is a form itself: send each file in a field of its own$/) // prettier-ignore
+})
+
 test('a form has files or texts: a field that nobody reads is refused', () => {
   assert.deepEqual(named(['name="text"', 'ahoj'], ['name="more"', 'čau'], ['name="top_k"', '3']), ['text', 'more'])
   assert.throws(

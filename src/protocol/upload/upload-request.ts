@@ -34,7 +34,8 @@ export function* uploadRequest(body: Buffer, contentType: string, target: string
   if (fields === null && isForm) throw invalid(`a form is multipart/form-data, got '${contentType.slice(0, 40)}'`)
   const uploads: Upload[] = []
   const texts: string[] = []
-  for (const { name, fileName, value } of fields ?? []) {
+  for (const { name, fileName, contentType: type, value } of fields ?? []) {
+    if (/^multipart\//i.test(type)) throw invalid(`the field '${shortened(name)}' of the form is a form itself: send each file in a field of its own`) // prettier-ignore
     if (fileName === null && name === 'model') model = shortText(name, value)
     else if (fileName === null && name === 'top_k') topK = shortText(name, value)
     // A browser sends an empty file without a name where none was chosen.
