@@ -32,6 +32,7 @@ const fixture = await startHttpFixture(
     together: model('UINT8', '2, 2, 3', image),
     reversed: model('FP32', '2, 2, 3', { ...image, 'predict.channels': 'BGR', 'predict.scale': '1' }),
     grey: model('INT32', '1, 2, 2', image),
+    sharp: model('INT32', '1, 2, 2', { ...image, 'predict.fit': 'stretch', 'predict.resample': 'nearest' }),
     flat: model('FP64', '4', { ...image, 'predict.size': '2', 'predict.channels': 'grey', 'predict.scale': '-16/255', 'predict.mean': '-16' }), // prettier-ignore
     normal: model('FP32', '3, 1, 1', { ...image, 'predict.mean': '0.5,0.25,0', 'predict.std': '0.5,0.25,1' }),
     half: model('FP16', '3, 1, 1', image),
@@ -263,6 +264,23 @@ test('a model without a hint is refused with the lines to add, and a wrong hint 
   assert.match(text, /\npredict:\n {2}kind: image\n {2}size: 224\n/)
   assert.match(await refused('silent', png), /\npredict:\n {2}kind: audio\n {2}sample_rate: 16000\n/)
   assert.equal(await refused('wrong', png), "'predict.input' of model 'wrong' must be one of IN, got 'PIXELS'")
+})
+
+test('a picture is turned as its EXIF data say, wherever they stand', async () => {
+  // Two rows of one pixel, which stand beside each other once they are turned.
+  const rows = sharp(Uint8Array.of(0, 0, 0, 255, 255, 255), { raw: { width: 1, height: 2, channels: 3 } })
+  const turned = (orientation: number) => rows.clone().withMetadata({ orientation })
+  const expected = { 1: [0, 0, 255, 255], 3: [255, 255, 0, 0], 6: [255, 0, 255, 0], 8: [0, 255, 0, 255] }
+  for (const [orientation, pixels] of Object.entries(expected)) {
+    const first = await turned(Number(orientation)).png().toBuffer()
+    const at = first.indexOf('eXIf') - 4
+    const chunk = first.subarray(at, at + 12 + first.readUInt32BE(at))
+    const end = first.length - 12
+    const last = Buffer.concat([first.subarray(0, at), first.subarray(at + chunk.length, end), chunk, first.subarray(end)]) // prettier-ignore
+    for (const file of [first, last, await turned(Number(orientation)).webp({ lossless: true }).toBuffer()]) {
+      assert.deepEqual(((await values('sharp', file)) as number[]).flat(2), pixels, orientation)
+    }
+  }
 })
 
 test('colours are taken as frameworks take them: inks without a press, no profile, brightness by BT.601', async () => {

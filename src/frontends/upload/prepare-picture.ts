@@ -1,6 +1,8 @@
 // A picture becomes rows of pixels of the size that a model takes, by sharp (libvips). The package is optional, and read with the first picture.
 
 import { Turnstile } from '../../base/turnstile.ts'
+import { pictureStarts } from '../../protocol/upload/file-kind.ts'
+import { putExifFirst } from '../../protocol/upload/png-file.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 import { finishPicture, fitPicture, greyOf, rgbOfInks } from './fit-picture.ts'
 import { pictureFormats } from './picture-formats.ts'
@@ -24,13 +26,14 @@ const rowsShare = 1 / 64
 
 const memory = new Turnstile(mostPixelsTogether)
 
-/** Rows of pixels with the channels of the plan. Throws what libvips throws of a file that it cannot read, or that has too many pixels. */
+/** Rows of pixels with the channels of the plan. The file is not used afterwards. Throws what libvips throws of a file that it cannot read, or that has too many pixels. */
 export async function preparePicture(
   sharp: Sharp,
   file: Buffer,
   plan: ImagePlan,
   maxPixels: number,
 ): Promise<Uint8Array> {
+  if (pictureStarts.PNG.test(file.toString('latin1', 0, 8))) putExifFirst(file)
   // libvips compares the size in the head of the file with the limit before it decodes anything. Frameworks take colours as they are,
   // without the file's profile, so models were trained like that.
   const options = { limitInputPixels: maxPixels, failOn: 'error', autoOrient: true, sequentialRead: true, ignoreIcc: true } as const // prettier-ignore
