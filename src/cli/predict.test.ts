@@ -76,6 +76,7 @@ test('a folder stands for its files and links to files, and any name is one cell
   await symlink('č', path.join(pictures, 'link'))
   await symlink('nowhere', path.join(pictures, 'lost'))
   await symlink('folder', path.join(pictures, 'to-folder'))
+  await symlink('/dev/zero', path.join(pictures, 'to-device'))
   const [csv, jsonl] = [path.join(folder, 'out.csv'), path.join(folder, 'out.jsonl')]
   await writeFile(csv, 'lines of an earlier run\n'.repeat(100))
   const { code, output } = await predict(await startServer(t, answerOne), '--csv', csv, '--jsonl', jsonl, pictures)

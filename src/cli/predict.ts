@@ -137,6 +137,12 @@ async function filesOf(places: readonly string[]): Promise<string[]> {
 
 const isFolderAt = async (place: string): Promise<boolean> => (await stat(place)).isDirectory()
 
+const isFileOrLost = (link: string): Promise<boolean> =>
+  stat(link).then(
+    (found) => found.isFile(),
+    () => true,
+  )
+
 /** Also those that are links to a file. A link to nothing is an upload that fails. */
 async function filesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((reason: unknown) => {
@@ -145,8 +151,7 @@ async function filesIn(folder: string): Promise<string[]> {
   const files: string[] = []
   for (const entry of entries.filter(({ name }) => !name.startsWith('.'))) {
     const place = path.join(folder, entry.name)
-    const isFile = entry.isFile() || (entry.isSymbolicLink() && !(await isFolderAt(place).catch(() => false)))
-    if (isFile) files.push(place)
+    if (entry.isFile() || (entry.isSymbolicLink() && (await isFileOrLost(place)))) files.push(place)
   }
   return files.sort()
 }
