@@ -129,26 +129,52 @@ export function finishPicture(read: Uint8Array, { across, down }: Fitting, plan:
   return bordered
 }
 
-/** New pixels for each of `lines` lines. `step` is what lies between two pixels, and all of it is computed for each of them. HOT. */
+/** New pixels for each of `lines` lines. `step` is what lies between two pixels, and all of it is computed for each of them. */
 function enlarged(pixels: Uint8Array, taps: Taps, lines: number, lineStep: number, step: number): Uint8Array {
   const { count, width, first, weights } = taps
-  const out = new Uint8ClampedArray(lines * count * step)
-  let place = 0
+  const out = new Uint8Array(lines * count * step)
+  const fill = width === 2 ? ofTwo : ofMany
   for (let line = 0; line < lines; line++) {
     for (let i = 0; i < count; i++) {
       const start = line * lineStep + (first[i] as number) * step
-      const weight = i * width
-      const firstWeight = weights[weight] as number
-      for (let part = 0; part < step; part++) {
-        let sum = (pixels[start + part] as number) * firstWeight
-        for (let tap = 1; tap < width; tap++) {
-          sum += (pixels[start + tap * step + part] as number) * (weights[weight + tap] as number)
-        }
-        out[place++] = sum
-      }
+      fill(out, (line * count + i) * step, pixels, start, step, weights, i * width, width)
     }
   }
-  return new Uint8Array(out.buffer)
+  return out
+}
+
+type Fill = (
+  out: Uint8Array,
+  to: number,
+  pixels: Uint8Array,
+  from: number,
+  step: number,
+  weights: Float64Array,
+  weight: number,
+  width: number,
+) => void
+
+/** HOT. */
+const ofMany: Fill = (out, to, pixels, from, step, weights, weight, width) => {
+  for (let part = 0; part < step; part++) {
+    let sum = 0.5
+    for (let tap = 0; tap < width; tap++) {
+      sum += (pixels[from + tap * step + part] as number) * (weights[weight + tap] as number)
+    }
+    out[to + part] = Math.max(0, Math.min(255, sum))
+  }
+}
+
+const one = 2 ** 16
+
+/** What `linear` takes, in less than half of the time. HOT. */
+const ofTwo: Fill = (out, to, pixels, from, step, weights, weight) => {
+  const first = Math.round((weights[weight] as number) * one)
+  const second = one - first
+  for (let part = 0; part < step; part++) {
+    const sum = (pixels[from + part] as number) * first + (pixels[from + step + part] as number) * second
+    out[to + part] = (sum + one / 2) >> 16
+  }
 }
 
 /** Cyan, magenta, yellow and black become red, green and blue, as Pillow, OpenCV and TensorFlow do it. In place, which halves the memory. */
