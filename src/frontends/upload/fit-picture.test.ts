@@ -53,6 +53,9 @@ test('a picture that becomes larger has the pixels of Pillow', () => {
     )
     assert.deepEqual(down, across)
   }
+  // Of two pixels, too, some weights are negative.
+  const ends = enlarged(2, [0, 255], { width: 8, resample: 'cubic' })
+  assert.deepEqual(ends, [0, 0, 22, 89, 166, 233, 255, 255])
 })
 
 test('of a picture that becomes larger only what is kept is computed', () => {

@@ -132,7 +132,7 @@ export function finishPicture(read: Uint8Array, { across, down }: Fitting, plan:
 /** New pixels for each of `lines` lines. `step` is what lies between two pixels, and all of it is computed for each of them. */
 function enlarged(pixels: Uint8Array, taps: Taps, lines: number, lineStep: number, step: number): Uint8Array {
   const { count, width, first, weights } = taps
-  const out = new Uint8Array(lines * count * step)
+  const out = new Uint8ClampedArray(lines * count * step)
   const fill = width === 2 ? ofTwo : ofMany
   for (let line = 0; line < lines; line++) {
     for (let i = 0; i < count; i++) {
@@ -140,11 +140,11 @@ function enlarged(pixels: Uint8Array, taps: Taps, lines: number, lineStep: numbe
       fill(out, (line * count + i) * step, pixels, start, step, weights, i * width, width)
     }
   }
-  return out
+  return new Uint8Array(out.buffer)
 }
 
 type Fill = (
-  out: Uint8Array,
+  out: Uint8ClampedArray,
   to: number,
   pixels: Uint8Array,
   from: number,
@@ -157,11 +157,11 @@ type Fill = (
 /** HOT. */
 const ofMany: Fill = (out, to, pixels, from, step, weights, weight, width) => {
   for (let part = 0; part < step; part++) {
-    let sum = 0.5
+    let sum = 0
     for (let tap = 0; tap < width; tap++) {
       sum += (pixels[from + tap * step + part] as number) * (weights[weight + tap] as number)
     }
-    out[to + part] = Math.max(0, Math.min(255, sum))
+    out[to + part] = sum
   }
 }
 
