@@ -1,15 +1,16 @@
 // `galatea predict --model m images/*.jpg`: uploads files to a running server, and says what they are and how fast that went.
 
-import { createWriteStream, type WriteStream } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
+import { constants } from 'node:os'
 import path from 'node:path'
-import { finished } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
 import { SystemClock } from '../base/clock.ts'
 import { messageOf } from '../base/server-error.ts'
 import { startHint } from '../base/start-hint.ts'
 import { percentileOf } from '../perf/client-summary.ts'
 import type { CommandIo } from './command-io.ts'
+import { withoutEchoes } from './exit-signals.ts'
+import { openCsv, openJsonLines, resultText, type Lines, type Outcome, type Prediction } from './predict-lines.ts'
 import { printable } from './printable.ts'
 
 const usage = `Usage: galatea predict --model MODEL [options] FILE|FOLDER…
@@ -21,13 +22,14 @@ model says in galatea.yaml how its files are prepared: docs/guide/predict.md.
   -u, --url=URL            server (default http://localhost:8000)
   -c, --concurrency=N      uploads at a time (default 8)
   -k, --top-k=N            classes of each file (default: what the model says)
-      --csv=FILE           write a line for each file
-      --jsonl=FILE         write a JSON object for each file
+      --csv=FILE           write a line for each file, in the order of the answers; replaces FILE
+      --jsonl=FILE         the same with a JSON object in each line
   -H, --header='N: V'      header of every request, as 'Authorization: Bearer …'; may be repeated
       --timeout-secs=N     longest time of one upload (default 60)
       --help
 
-A folder stands for the files in it. Exit status: 0; 1 where an upload failed; 3 for a mistake in the options.
+A folder stands for the files in it whose names do not begin with a dot. After Ctrl-C no other upload begins, and what was answered is written;
+a second Ctrl-C ends the command at once. Exit status: 0; 1 where an upload failed; 3 for a mistake in the options; 130 after Ctrl-C.
 `
 
 type Settings = {
@@ -37,19 +39,9 @@ type Settings = {
   readonly topK: string
   readonly csv: string
   readonly jsonl: string
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: Headers
   readonly timeoutMs: number
   readonly places: readonly string[]
-}
-
-type Class = { readonly label?: string; readonly index: number; readonly score: number | string }
-type Prediction = { readonly classes?: readonly Class[]; readonly values?: readonly unknown[] }
-type Outcome = {
-  readonly file: string
-  readonly latencyMs: number
-  /** '' for an answer. */
-  readonly error: string
-  readonly prediction: Prediction
 }
 
 const noHeaders: string[] = []
@@ -87,8 +79,9 @@ function readSettings(args: string[]): Settings {
   const { values, positionals } = parsed(() => parseArgs({ args, options, allowPositionals: true }))
   if (values.model === undefined) throw new UsageError('--model names the model to ask')
   if (positionals.length === 0) throw new UsageError('name the files to upload')
-  const url = /^https?:\/\//.test(values.url) ? values.url : `http://${values.url}`
-  if (!URL.canParse(url)) throw new UsageError(`--url must be an address as http://localhost:8000, got '${values.url}'`)
+  const url = values.url.includes('://') ? values.url : `http://${values.url}`
+  if (!/^https?:/i.test(url) || !URL.canParse(url))
+    throw new UsageError(`--url must be an address as http://localhost:8000, got '${values.url}'`)
   return {
     model: values.model,
     url: url.replace(/\/+$/, ''),
@@ -96,7 +89,7 @@ function readSettings(args: string[]): Settings {
     topK: values['top-k'] === '' ? '' : String(wholeNumber('top-k', values['top-k'], 1, 1000)),
     csv: values.csv,
     jsonl: values.jsonl,
-    headers: Object.fromEntries(values.header.map(readHeader)),
+    headers: readHeaders(values.header),
     timeoutMs: wholeNumber('timeout-secs', values['timeout-secs'], 1, 86_400) * 1000,
     places: positionals,
   }
@@ -116,60 +109,139 @@ function wholeNumber(name: string, text: string, from: number, to: number): numb
   throw new UsageError(`--${name} must be a whole number from ${from} to ${to}, got '${text}'`)
 }
 
-function readHeader(text: string): [string, string] {
-  const colon = text.indexOf(':')
-  if (colon <= 0) throw new UsageError(`--header must be 'Name: value', got '${text}'`)
-  return [text.slice(0, colon).trim(), text.slice(colon + 1).trim()]
+function readHeaders(texts: readonly string[]): Headers {
+  const headers = new Headers({ 'Content-Type': 'application/octet-stream' })
+  for (const text of texts) {
+    const colon = text.indexOf(':')
+    try {
+      headers.set(text.slice(0, Math.max(0, colon)).trim(), text.slice(colon + 1).trim())
+    } catch {
+      throw new UsageError(`--header must be 'Name: value', got '${text}'`)
+    }
+  }
+  return headers
 }
 
 async function filesOf(places: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const place of places) {
-    const found = await stat(place).catch((reason: unknown) => {
+    const isFolder = await isFolderAt(place).catch((reason: unknown) => {
       throw new UsageError(`cannot read '${place}': ${messageOf(reason)}`)
     })
-    if (!found.isDirectory()) files.push(place)
-    else {
-      const entries = await readdir(place, { withFileTypes: true })
-      const names = entries.filter((entry) => entry.isFile()).map(({ name }) => name)
-      files.push(...names.sort().map((name) => path.join(place, name)))
-    }
+    if (isFolder) files.push(...(await filesIn(place)))
+    else files.push(place)
   }
   if (files.length === 0) throw new UsageError(`there is no file in ${places.map((place) => `'${place}'`).join(', ')}`)
   return files
 }
 
+const isFolderAt = async (place: string): Promise<boolean> => (await stat(place)).isDirectory()
+
+const isFileOrLost = (link: string): Promise<boolean> =>
+  stat(link).then(
+    (found) => found.isFile(),
+    () => true,
+  )
+
+/** Also those that are links to a file. A link to nothing is an upload that fails. */
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((reason: unknown) => {
+    throw new UsageError(`cannot read the folder '${folder}': ${messageOf(reason)}`)
+  })
+  const files: string[] = []
+  for (const entry of entries.filter(({ name }) => !name.startsWith('.'))) {
+    const place = path.join(folder, entry.name)
+    if (entry.isFile() || (entry.isSymbolicLink() && (await isFileOrLost(place)))) files.push(place)
+  }
+  return files.sort()
+}
+
+async function openOutputs({ csv, jsonl }: Settings, files: readonly string[]): Promise<Lines[]> {
+  const uploaded = new Set(files.map((file) => path.resolve(file)))
+  const outputs: Lines[] = []
+  const places: string[] = []
+  for (const [name, file, open] of [
+    ['csv', csv, openCsv],
+    ['jsonl', jsonl, openJsonLines],
+  ] as const) {
+    if (file === '') continue
+    const place = path.resolve(file)
+    if (uploaded.has(place))
+      throw new UsageError(`--${name} would replace '${file}', which is one of the files to upload`)
+    if (places.includes(place)) throw new UsageError(`--csv and --jsonl name the same file '${file}'`)
+    places.push(place)
+    outputs.push(
+      await open(file).catch((reason: unknown) => {
+        throw new UsageError(`cannot write --${name} '${file}': ${messageOf(reason)}`)
+      }),
+    )
+  }
+  return outputs
+}
+
 async function predictAll(settings: Settings, files: readonly string[], io: CommandIo): Promise<number> {
   const clock = new SystemClock()
-  const writers = [openCsv(settings.csv), openLines(settings.jsonl)].filter((writer) => writer !== null)
+  const outputs = await openOutputs(settings, files)
   const bar = new ProgressBar(files.length, io, process.stderr.isTTY ? process.stderr.columns || 80 : 0)
+  const interruption = new Interruption()
   const latencies: number[] = []
   let failed = 0
   const startNs = clock.nowNs()
   let next = 0
   const lane = async (): Promise<void> => {
-    for (let file = files[next++]; file !== undefined; file = files[next++]) {
+    for (let file = files[next++]; file !== undefined && interruption.status === 0; file = files[next++]) {
       const outcome = await upload(settings, file, clock)
       if (outcome.error === '') latencies.push(outcome.latencyMs)
       else failed++
-      for (const writer of writers) writer.add(outcome)
+      for (const output of outputs) output.add(outcome)
       bar.clear()
-      if (outcome.error !== '') io.stderr(`${printable(file)}: ${printable(outcome.error)}\n`)
-      else if (writers.length === 0) io.stdout(`${printable(file)}: ${printable(resultText(outcome.prediction))}\n`)
+      if (outcome.error !== '') io.stderr(`${lineOf(file)}: ${printable(outcome.error)}\n`)
+      else if (outputs.length === 0) io.stdout(`${lineOf(file)}: ${printable(resultText(outcome.prediction))}\n`)
       bar.show(latencies.length + failed, failed)
     }
   }
   await Promise.all(Array.from({ length: Math.min(settings.concurrency, files.length) }, lane))
+  interruption.end()
   const seconds = (clock.nowNs() - startNs) / 1e9
   bar.clear()
-  for (const writer of writers) await writer.end()
+  let status = failed === 0 ? 0 : 1
+  for (const output of outputs) {
+    await output.end().catch((reason: unknown) => {
+      status = 1
+      io.stderr(`galatea predict: cannot write '${output.file}': ${messageOf(reason)}\n`)
+    })
+  }
   io.stdout(summary(settings, latencies, failed, seconds))
-  return failed === 0 ? 0 : 1
+  if (interruption.status === 0) return status
+  io.stderr(`galatea predict: ended after ${latencies.length + failed} of ${files.length} files\n`)
+  return interruption.status
+}
+
+/** A name has a line of its own. */
+const lineOf = (file: string): string => printable(file).replaceAll('\n', '\\x0a')
+
+/** After the first signal no other upload begins, and the second one ends the process. */
+class Interruption {
+  /** As a shell tells of the signal; 0: none came. */
+  status = 0
+  readonly #listener = withoutEchoes((signal: 'SIGINT' | 'SIGTERM') => {
+    if (this.status !== 0) process.exit(this.status)
+    this.status = 128 + constants.signals[signal]
+  })
+
+  constructor() {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, this.#listener)
+  }
+
+  end(): void {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, this.#listener)
+  }
 }
 
 async function upload(settings: Settings, file: string, clock: SystemClock): Promise<Outcome> {
   const query = settings.topK === '' ? '' : `?top_k=${settings.topK}`
   const address = `${settings.url}/v2/models/${encodeURIComponent(settings.model)}/predict${query}`
+  const signal = AbortSignal.timeout(settings.timeoutMs)
   let startNs = clock.nowNs()
   const outcome = (error: string, prediction: Prediction = {}): Outcome => ({
     file,
@@ -180,13 +252,12 @@ async function upload(settings: Settings, file: string, clock: SystemClock): Pro
   try {
     const body = await readFile(file)
     startNs = clock.nowNs()
-    const headers = { 'Content-Type': 'application/octet-stream', ...settings.headers }
-    const signal = AbortSignal.timeout(settings.timeoutMs)
-    const answer = await fetch(address, { method: 'POST', body, headers, signal })
+    const answer = await fetch(address, { method: 'POST', body, headers: settings.headers, signal })
     const text = await answer.text()
     if (answer.status !== 200) return outcome(errorText(text, answer.status))
     return outcome('', firstPrediction(JSON.parse(text)))
   } catch (reason) {
+    if (signal.aborted) return outcome(`there was no answer for ${settings.timeoutMs / 1000} s: --timeout-secs`)
     const cause = reason instanceof Error && reason.cause !== undefined ? `: ${messageOf(reason.cause)}` : ''
     return outcome(`${messageOf(reason)}${cause}${startHint(cause, '--url')}`)
   }
@@ -212,12 +283,6 @@ function firstPrediction(answer: unknown): Prediction {
   return first as Prediction
 }
 
-const classText = ({ label, index, score }: Class): string =>
-  `${label ?? index} ${typeof score === 'number' ? Number(score.toPrecision(4)) : score}`
-
-const resultText = ({ classes, values = [] }: Prediction): string =>
-  classes?.map(classText).join(', ') ?? values.slice(0, 20).map(String).join(' ')
-
 function summary({ concurrency }: Settings, latencies: number[], failed: number, seconds: number): string {
   const total = latencies.length + failed
   const sorted = Float64Array.from(latencies).sort()
@@ -228,45 +293,14 @@ function summary({ concurrency }: Settings, latencies: number[], failed: number,
     ['Avg', `${mean.toFixed(1)} ms`],
     ['P99', `${(sorted.length === 0 ? 0 : percentileOf(sorted, 99)).toFixed(1)} ms`],
     ['Throughput', `${(latencies.length / seconds).toFixed(1)} files/s`],
-    ['Success', `${latencies.length} (${((100 * latencies.length) / total).toFixed(1)} %)`],
+    // 100 % means all of them.
+    [
+      'Success',
+      `${latencies.length} (${(Math.floor((1000 * latencies.length) / Math.max(1, total)) / 10).toFixed(1)} %)`,
+    ],
   ] as const
   return rows.map(([name, value]) => `${name.padEnd(13)}${value}\n`).join('')
 }
-
-type Writer = { add(outcome: Outcome): void; end(): Promise<void> }
-
-function opened(file: string, head: string, line: (outcome: Outcome) => string): Writer | null {
-  if (file === '') return null
-  const stream: WriteStream = createWriteStream(file)
-  stream.write(head)
-  return {
-    add: (outcome) => stream.write(`${line(outcome)}\n`),
-    end: () => finished(stream.end()),
-  }
-}
-
-const openLines = (file: string): Writer | null =>
-  opened(file, '', ({ file: name, latencyMs, error, prediction }) => {
-    const { file: _named, ...told } = prediction as Prediction & { file?: string }
-    return JSON.stringify({ file: name, latency_ms: round(latencyMs), ...(error === '' ? told : { error }) })
-  })
-
-const openCsv = (file: string): Writer | null =>
-  opened(file, 'file,latency_ms,label,index,score,classes,error\n', ({ file: name, latencyMs, error, prediction }) => {
-    const best = prediction.classes?.[0]
-    const cells = [
-      name,
-      round(latencyMs),
-      best?.label,
-      best?.index,
-      best?.score,
-      error === '' ? resultText(prediction) : '',
-    ]
-    return [...cells, error].map((cell) => quoted(String(cell ?? ''))).join(',')
-  })
-
-const round = (ms: number): number => Math.round(ms * 1000) / 1000
-const quoted = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 
 /** One line that is rewritten in place; nothing where the output is no terminal. */
 class ProgressBar {

@@ -5,7 +5,7 @@ import { formFields } from './form-fields.ts'
 
 const type = 'multipart/form-data; boundary="b c"'
 const part = (head: string, value: string): string => `--b c\r\n${head}\r\n\r\n${value}\r\n`
-const read = (text: string): [string, string, string, string][] =>
+const read = (text: string): [string, string, string | null, string][] =>
   (lastOf(formFields(Buffer.from(text, 'latin1'), type)) ?? []).map(({ name, contentType, fileName, value }) => [
     name,
     contentType,
@@ -18,7 +18,7 @@ test('parts have names, types, file names and any bytes; a boundary may be quote
     part('Content-Disposition: form-data; name="a"', '') +
     part('content-type: image/png\r\ncontent-disposition: form-data; name=b; filename="x; y.png"', '\r\n--b\x00\r\n')
   assert.deepEqual(read(`preamble\r\n${text}--b c--\r\nepilogue`), [
-    ['a', '', '', ''],
+    ['a', '', null, ''],
     ['b', 'image/png', 'x; y.png', '\r\n--b\x00\r\n'],
   ])
   assert.deepEqual(read('--b c--'), [])
@@ -36,6 +36,34 @@ test('what is no form is null, and a form that is cut short or has no names is r
     assert.throws(() => read(text), { code: 'INVALID_ARG' })
   }
   assert.throws(() => read(`--b c\r\n${'x'.repeat(3000)}\r\n\r\n`), /longer than 2048 bytes/)
+})
+
+test('names are read as clients write them', () => {
+  const names = [
+    ['; name=file; filename=my picture.png', 'my picture.png'],
+    ['; name="file"; filename="a\\"b\\\\c.png"', 'a"b\\c.png'],
+    ['; name="file"; filename="C:\\x.png"', 'C:\\x.png'],
+    ['; Name="file" ; FileName = "x.png"', 'x.png'],
+    ['; name="file"; filename="%22a%22%0A%41.png"', '"a"\n%41.png'],
+    [`; name="file"; filename="?.png"; filename*=UTF-8''%C4%8D.png`, 'č.png'],
+    [`; name="file"; filename*=utf-8'en'a%20b; filename=x`, 'a b'],
+    [`; name="file"; filename*=latin1''%E8; filename=x`, 'x'],
+    ['; name="file; filename=x"; filename=""', ''],
+    ['; name="file"', null],
+  ] as const
+  for (const [parameters, fileName] of names) {
+    assert.equal(
+      read(`${part(`Content-Disposition: form-data${parameters}`, '1')}--b c--`)[0]?.[2],
+      fileName,
+      parameters,
+    )
+  }
+})
+
+test('blanks may stand behind a boundary, and lines that end with LF are told', () => {
+  const text = part('Content-Disposition: form-data; name="a"', '1')
+  assert.deepEqual(read(`${text.replace('\r\n', ' \t\r\n')}--b c--`), [['a', '', null, '1']])
+  assert.throws(() => read(`${text}--b c--`.replaceAll('\r\n', '\n')), /its lines end with LF, expected CR LF$/)
 })
 
 test('a long body is searched a piece at a time, and a boundary over the end of a piece is found', () => {

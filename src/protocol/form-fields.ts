@@ -8,7 +8,8 @@ type FormField = {
   /** '' where the part does not say. */
   readonly contentType: string
   readonly value: Buffer
-  readonly fileName: string
+  /** Null: the part is no file. '' comes from a browser in which no file was chosen, and from programs that have no name for theirs. */
+  readonly fileName: string | null
 }
 
 /** More fields than a form has that a person or a program fills. */
@@ -38,7 +39,7 @@ function* readMultipart(body: Buffer, boundary: string): Generator<void, FormFie
   at += line.length
   // `--` after a boundary ends the form.
   while (body.toString('latin1', at, at + 2) !== '--') {
-    if (body.toString('latin1', at, at + 2) !== '\r\n') throw malformed('a boundary is not at the end of its line')
+    at = endOfLine(body, at)
     const window = body.subarray(at, at + mostPartHeadBytes)
     const headEnd = window.indexOf('\r\n\r\n')
     if (headEnd < 0) throw malformed(`the head of a part is longer than ${mostPartHeadBytes} bytes, or has no end`)
@@ -50,6 +51,15 @@ function* readMultipart(body: Buffer, boundary: string): Generator<void, FormFie
     at = end + separator.length
   }
   return fields
+}
+
+/** Blanks may stand between a boundary and the end of its line. */
+function endOfLine(body: Buffer, from: number): number {
+  let at = from
+  while ((body[at] === 0x20 || body[at] === 0x09) && at < from + mostPartHeadBytes) at++
+  if (body[at] === 0x0a) throw malformed('its lines end with LF, expected CR LF')
+  if (body.toString('latin1', at, at + 2) !== '\r\n') throw malformed('a boundary is not at the end of its line')
+  return at
 }
 
 /** Where the bytes stand; -1: nowhere. */
@@ -74,19 +84,31 @@ function readPart(head: string, value: Buffer): FormField {
       disposition = line.slice(colon + 1)
     }
   }
-  const name = parameterOf(disposition, 'name')
+  const parameters = parametersOf(disposition)
+  const name = parameters.get('name') ?? null
   if (name === null) throw malformed('a part has no name')
-  return { name, contentType, value, fileName: parameterOf(disposition, 'filename') ?? '' }
+  return { name, contentType, value, fileName: parameters.get('filename') ?? null }
 }
 
-/** The value of `; name="value"` or `; name=value`. */
-function parameterOf(disposition: string, key: string): string | null {
-  const at = new RegExp(`;[ \\t]*${key}=`, 'i').exec(disposition)
-  if (at === null) return null
-  const rest = disposition.slice(at.index + at[0].length)
-  if (!rest.startsWith('"')) return rest.split(';', 1)[0]?.trim() ?? null
-  const end = rest.indexOf('"', 1)
-  return end < 0 ? null : rest.slice(1, end)
+/**
+ * `; name="value"`, or without quotes. Browsers, curl and Python write a quote and the end of a line in a value as `%22`, `%0D` and `%0A`; other
+ * programs write a quote as `\"`, and leave other backslashes as they are or double them.
+ */
+const parameterForm = /;[ \t]*([^=;"\s]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^;"]+))/g
+
+/** Values by their names in small letters. Where one comes a second time as `name*=UTF-8''value`, that one counts. */
+function parametersOf(disposition: string): Map<string, string> {
+  const values = new Map<string, string>()
+  for (const [, key = '', quoted, plain = ''] of disposition.matchAll(parameterForm)) {
+    const name = key.toLowerCase()
+    const unescaped = quoted?.replaceAll(/\\(["\\])/g, '$1').replaceAll(/%(?:22|0D|0A)/gi, decodeURIComponent)
+    const value = unescaped ?? plain.trim()
+    const encoded = name.endsWith('*') ? /^utf-8'[^']*'(.*)$/is.exec(value)?.[1] : undefined
+    const decoded = encoded === undefined ? null : percentDecoded(encoded)
+    if (decoded !== null) values.set(name.slice(0, -1), decoded)
+    else if (!values.has(name)) values.set(name, value)
+  }
+  return values
 }
 
 function readUrlencoded(body: Buffer): FormField[] {
@@ -98,7 +120,7 @@ function readUrlencoded(body: Buffer): FormField[] {
     const equals = pair.indexOf('=')
     if (equals <= 0) continue
     const value = Buffer.from(decoded(pair.slice(equals + 1)))
-    fields.push({ name: decoded(pair.slice(0, equals)), contentType: '', value, fileName: '' })
+    fields.push({ name: decoded(pair.slice(0, equals)), contentType: '', value, fileName: null })
   }
   return fields
 }

@@ -32,6 +32,7 @@ const fixture = await startHttpFixture(
     together: model('UINT8', '2, 2, 3', image),
     reversed: model('FP32', '2, 2, 3', { ...image, 'predict.channels': 'BGR', 'predict.scale': '1' }),
     grey: model('INT32', '1, 2, 2', image),
+    sharp: model('INT32', '1, 2, 2', { ...image, 'predict.fit': 'stretch', 'predict.resample': 'nearest' }),
     flat: model('FP64', '4', { ...image, 'predict.size': '2', 'predict.channels': 'grey', 'predict.scale': '-16/255', 'predict.mean': '-16' }), // prettier-ignore
     normal: model('FP32', '3, 1, 1', { ...image, 'predict.mean': '0.5,0.25,0', 'predict.std': '0.5,0.25,1' }),
     half: model('FP16', '3, 1, 1', image),
@@ -195,7 +196,11 @@ test('JPEG, PNG, WebP and the first picture of a GIF are decoded, alone and in f
   const type = body.headers.get('content-type') ?? ''
   const { predictions } = await ask('/predict?model=together', await body.bytes(), type)
   assert.deepEqual(predictions?.map(({ file }) => file), Object.keys(files)) // prettier-ignore
-  form.append('file', new Blob([png]), 'e.png')
+  form.set('file', new Blob([png]), 'a.png')
+  form.append('file', new Blob([]), 'b.png')
+  const empty = new Response(form)
+  assert.match(await refused('together', await empty.bytes(), empty.headers.get('content-type') ?? ''), /^file 2 of 2, 'b.png': the upload is empty: /) // prettier-ignore
+  for (let i = 0; i < 3; i++) form.append('file', new Blob([png]), 'e.png')
   const five = new Response(form)
   const tooMany = await refused('together', await five.bytes(), five.headers.get('content-type') ?? '')
   assert.equal(tooMany, "5 files were uploaded, and model 'together' takes 4 at a time")
@@ -219,7 +224,19 @@ test('what cannot be decoded is refused, and a picture bomb before it is decoded
   )
   assert.match(await refused('planar', png.subarray(0, 40)), /^the PNG picture cannot be decoded: /)
   assert.match(await refused('planar', ''), /^nothing was uploaded: /)
-  assert.match(await refused('planar', '<svg xmlns="http://www.w3.org/2000/svg"/>'), /is no picture/)
+  const others = {
+    'an SVG picture or XML': '<svg xmlns="http://www.w3.org/2000/svg"/>',
+    'a TIFF picture': 'II*\0\x08\0\0\0',
+    'a HEIC picture': '\0\0\0\x18ftypheic',
+    'base64, and not the bytes that it stands for': png.toString('base64'),
+    'a form without the Content-Type multipart/form-data and its boundary': '--b\r\nContent-Disposition: form-data',
+  }
+  for (const [name, file] of Object.entries(others)) {
+    assert.equal(
+      await refused('planar', file),
+      `the upload is ${name}: expected JPEG, PNG, WebP, GIF by its first bytes`,
+    )
+  }
   // 60,000 by 60,000 pixels, in a hundred bytes.
   const bomb = Buffer.from(png)
   bomb.writeUInt32BE(60_000, 16)
@@ -247,6 +264,40 @@ test('a model without a hint is refused with the lines to add, and a wrong hint 
   assert.match(text, /\npredict:\n {2}kind: image\n {2}size: 224\n/)
   assert.match(await refused('silent', png), /\npredict:\n {2}kind: audio\n {2}sample_rate: 16000\n/)
   assert.equal(await refused('wrong', png), "'predict.input' of model 'wrong' must be one of IN, got 'PIXELS'")
+})
+
+test('a picture is turned as its EXIF data say, wherever they stand', async () => {
+  // Two rows of one pixel, which stand beside each other once they are turned.
+  const rows = sharp(Uint8Array.of(0, 0, 0, 255, 255, 255), { raw: { width: 1, height: 2, channels: 3 } })
+  const turned = (orientation: number) => rows.clone().withMetadata({ orientation })
+  const expected = { 1: [0, 0, 255, 255], 3: [255, 255, 0, 0], 6: [255, 0, 255, 0], 8: [0, 255, 0, 255] }
+  for (const [orientation, pixels] of Object.entries(expected)) {
+    const first = await turned(Number(orientation)).png().toBuffer()
+    const at = first.indexOf('eXIf') - 4
+    const chunk = first.subarray(at, at + 12 + first.readUInt32BE(at))
+    const end = first.length - 12
+    const last = Buffer.concat([first.subarray(0, at), first.subarray(at + chunk.length, end), chunk, first.subarray(end)]) // prettier-ignore
+    for (const file of [first, last, await turned(Number(orientation)).webp({ lossless: true }).toBuffer()]) {
+      assert.deepEqual(((await values('sharp', file)) as number[]).flat(2), pixels, orientation)
+    }
+  }
+})
+
+test('colours are taken as frameworks take them: inks without a press, no profile, brightness by BT.601', async () => {
+  const flat = (background: string) => sharp({ create: { width: 32, height: 32, channels: 3, background } })
+  const shown = async (name: string, file: Buffer | Promise<Buffer>): Promise<number[]> =>
+    ((await values(name, await file)) as number[]).flat(2).slice(0, 3)
+  const plain = await shown('together', flat('#f20').png().toBuffer())
+  assert.deepEqual(plain, [255, 34, 0])
+  const file = await flat('#f20').withIccProfile('p3').png().toBuffer()
+  const [red, green] = await sharp(file, { ignoreIcc: true }).raw().toBuffer()
+  assert.notDeepEqual([red, green], [255, 34])
+  assert.deepEqual((await shown('together', file)).slice(0, 2), [red, green])
+  const printed = await flat('#0ff').toColourspace('cmyk').withIccProfile('cmyk').jpeg({ quality: 100 }).toBuffer()
+  const [cyan = 0, magenta = 0, yellow = 0, black = 0] = await sharp(printed).pipelineColourspace('cmyk').toColourspace('cmyk').raw().toBuffer() // prettier-ignore
+  const light = [cyan, magenta, yellow].map((ink) => Math.round(((255 - ink) * (255 - black)) / 255))
+  assert.deepEqual(await shown('together', printed), light)
+  assert.deepEqual(await shown('grey', flat('#0f0').png().toBuffer()), [150, 150, 150])
 })
 
 test('compressed texts of a PNG have a limit, because they are inflated though nobody reads them', async () => {
@@ -301,7 +352,15 @@ test('an input of strings gets the file itself', async () => {
 
 test('a text is UTF-8', async () => {
   assert.deepEqual((await predict('words', 'čau', 'text/plain')).predictions, [{ values: ['čau'] }])
-  assert.equal(await refused('words', Uint8Array.of(0xff, 0xfe), 'text/plain'), 'the uploaded text is not UTF-8')
+  assert.deepEqual((await predict('words', '\ufeffčau', 'text/plain')).predictions, [{ values: ['čau'] }])
+  const wrong = Uint8Array.of(0xff, 0xfe)
+  const text = 'the uploaded text is not UTF-8: save it with that encoding'
+  assert.equal(await refused('words', wrong, 'text/plain'), text)
+  const form = new FormData()
+  for (const bytes of ['ahoj', wrong]) form.append('file', new Blob([bytes]), 'letter.txt')
+  const body = new Response(form)
+  const type = body.headers.get('content-type') ?? ''
+  assert.equal(await refused('words', await body.bytes(), type), `file 2 of 2, 'letter.txt': ${text}`)
 })
 
 test('a sound has one channel and the rate that the model asks for', async () => {
@@ -318,7 +377,8 @@ test('a sound has one channel and the rate that the model asks for', async () =>
   // Shorter sounds end in silence.
   assert.deepEqual(await scored('short', waveFile(Float32Array.of(0.5, -0.5), 16_000, 32, 1)), [16_384, -16_384, 0, 0])
   assert.deepEqual(await scored('short', waveFile(Float32Array.of(0.5, 0, 0, 0, 1), 8000, 8, 1)), [16_384, 0, 0, 0])
-  assert.match(await refused('sound', png), /^the sound cannot be read: it is no WAV file/)
+  assert.equal(await refused('sound', png), 'the sound cannot be read: it is a PNG picture, expected WAV')
+  assert.match(await refused('sound', 'RIFF'), /^the sound cannot be read: it is no WAV file/)
   const long = waveFile(new Float32Array(0), 8000, 8, 1)
   assert.equal((await predict('sound', long.subarray(0, 30))).status, 400)
   const many = waveFile(new Float32Array(400), 100, 8, 1)
@@ -356,7 +416,8 @@ test(
     process.kill(Number(decoder), 'SIGSTOP')
     t.after(() => process.kill(Number(decoder), 'SIGCONT'))
     // One of the files is refused, so the others wait for nobody.
-    for (let i = 0; i < 100; i++) assert.match(await refused('together', body, type), /^the upload is no picture/)
+    for (let i = 0; i < 100; i++)
+      assert.match(await refused('together', body, type), /^file 1 of 4, 'blob': the upload is no picture/)
     // These clients go away.
     for (let i = 0; i < 300; i++) {
       const path = '/v2/models/together/predict'

@@ -173,7 +173,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'blocks of a GIF before the end of its first picture': ['protocol/upload/gif-file.ts mostBlocks'],
   'bytes of the compressed texts in a PNG, and its chunks': [
     'frontends/upload/picture-decoder.ts mostPackedTextBytes',
-    'frontends/upload/picture-decoder.ts mostChunks',
+    'protocol/upload/png-file.ts mostChunks',
   ],
   'samples of an uploaded sound, as it is and at the rate of the model': [
     'protocol/upload/wave-file.ts mostSamples',

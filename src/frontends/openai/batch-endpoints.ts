@@ -128,7 +128,7 @@ function* readUpload(http: PortRequest): Generator<void, { purpose: string; name
   const file = fields.find(({ name }) => name === 'file')
   const purpose = fields.find(({ name }) => name === 'purpose')?.value.toString('utf8') ?? ''
   if (file === undefined) throw badRequest("the form has no field 'file'", 'file')
-  return { purpose, name: file.fileName.replaceAll(/\p{Cc}/gu, ''), bytes: file.value }
+  return { purpose, name: (file.fileName ?? '').replaceAll(/\p{Cc}/gu, ''), bytes: file.value }
 }
 
 function readBatchPlan(body: JsonObject) {

@@ -6,15 +6,15 @@ import type { Log } from '../../base/log.ts'
 import { lowerThreads } from '../../base/lower-threads.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
+import { kindOf } from '../../protocol/upload/file-kind.ts'
 import { firstGifPicture } from '../../protocol/upload/gif-file.ts'
+import { packedTextBytes } from '../../protocol/upload/png-file.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 import { pictureFormats } from './picture-formats.ts'
 import { PictureProcess } from './picture-process.ts'
 
 /** Pictures that wait for a thread. */
 const mostWaiting = 256
-/** Chunks of a PNG: its pixels come in pieces of 8 KiB and more. */
-const mostChunks = 65_536
 /** Bytes of the compressed texts of a PNG. libpng inflates each of them, up to a thousand times, though nobody reads them. */
 const mostPackedTextBytes = 256 * 1024
 
@@ -40,7 +40,7 @@ export class PictureDecoder {
     const format = pictureFormats.find(({ starts }) => starts.test(file.toString('latin1', 0, 12)))
     if (format === undefined) {
       throw invalid(
-        `the upload is no picture: expected ${pictureFormats.map(({ name }) => name).join(', ')} by its first bytes`,
+        `the upload is ${kindOf(file) ?? 'no picture'}: expected ${pictureFormats.map(({ name }) => name).join(', ')} by its first bytes`,
       )
     }
     if (format.name === 'PNG' && packedTextBytes(file) > mostPackedTextBytes) {
@@ -82,20 +82,4 @@ async function letPicturesYield(): Promise<void> {
   await lowerThreads('node-V8Worker', 5)
   // A model that runs has its full share of the cores, but does not take one from the main thread.
   await lowerThreads('onnx-carrier', 0)
-}
-
-/** Of the chunks before the pixels and behind them. A picture that names more chunks than libpng keeps counts as one that is full of texts. */
-function packedTextBytes(file: Buffer): number {
-  let sum = 0
-  let at = 8
-  for (let chunks = 0; at + 8 <= file.length; chunks++) {
-    if (chunks === mostChunks) return Infinity
-    const length = file.readUInt32BE(at)
-    const name = file.toString('latin1', at + 4, at + 8)
-    const text = name === 'iTXt' ? file.subarray(at + 8, at + 8 + Math.min(length, 128)) : null
-    // In iTXt a byte behind the keyword says whether the text is compressed.
-    if (name === 'zTXt' || (text !== null && text[text.indexOf(0) + 1] === 1)) sum += length
-    at += 12 + length
-  }
-  return sum
 }

@@ -5,7 +5,7 @@ import { Socket } from 'node:net'
 import { lowerThreads } from '../../base/lower-threads.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { frameHead, FrameReader, type PictureOrder, type PictureResult } from './picture-frames.ts'
-import { openSharp, preparePicture, TooManyPixels, type Sharp } from './prepare-picture.ts'
+import { openSharp, preparePicture, type Sharp } from './prepare-picture.ts'
 
 const socketFd = 3
 /** The server bounds what it sends by its own limit of a request. */
@@ -30,14 +30,14 @@ async function open(): Promise<Sharp> {
   return sharp
 }
 
-async function answer(order: PictureOrder, file: Buffer): Promise<[PictureResult['outcome'], string, Buffer]> {
+async function answer(order: PictureOrder, file: Buffer): Promise<[PictureResult['outcome'], string, Uint8Array]> {
   const sharp = await opened
   if (typeof sharp === 'string') return ['noPackage', sharp, noPixels]
   try {
     return ['ready', '', await preparePicture(sharp, file, order.plan, order.maxPixels)]
   } catch (reason) {
     const text = messageOf(reason)
-    if (reason instanceof TooManyPixels || /pixel limit/i.test(text)) return ['tooLarge', '', noPixels]
+    if (/pixel limit/i.test(text)) return ['tooLarge', '', noPixels]
     return ['unreadable', text.replaceAll(/\s+/g, ' ').slice(0, 200), noPixels]
   }
 }

@@ -1,7 +1,10 @@
 // A picture becomes rows of pixels of the size that a model takes, by sharp (libvips). The package is optional, and read with the first picture.
 
 import { Turnstile } from '../../base/turnstile.ts'
+import { pictureStarts } from '../../protocol/upload/file-kind.ts'
+import { putExifFirst } from '../../protocol/upload/png-file.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
+import { finishPicture, fitPicture, greyOf, rgbOfInks } from './fit-picture.ts'
 import { pictureFormats } from './picture-formats.ts'
 
 export type Sharp = typeof import('sharp').default
@@ -12,7 +15,6 @@ type Metadata = Awaited<ReturnType<Picture['metadata']>>
 const longestDecodeSecs = 20
 
 const kernels = { linear: 'linear', cubic: 'cubic', lanczos: 'lanczos3', nearest: 'nearest' } as const
-const fits = { crop: 'cover', stretch: 'fill', pad: 'contain' } as const
 
 /**
  * Pixels that are in memory at the same time, ten bytes each at most: those of a progressive JPEG, of an interlaced PNG, of any WebP or GIF, and
@@ -24,47 +26,51 @@ const rowsShare = 1 / 64
 
 const memory = new Turnstile(mostPixelsTogether)
 
-/** The picture, or what it becomes on the way, has more pixels than are taken. */
-export class TooManyPixels extends Error {}
-
-/** Rows of pixels with the channels of the plan. Throws TooManyPixels, and what libvips throws of a file that it cannot read. */
-export async function preparePicture(sharp: Sharp, file: Buffer, plan: ImagePlan, maxPixels: number): Promise<Buffer> {
-  // libvips compares the size in the head of the file with the limit before it decodes anything.
-  const options = { limitInputPixels: maxPixels, failOn: 'error', autoOrient: true, sequentialRead: true } as const
+/** Rows of pixels with the channels of the plan. The file is not used afterwards. Throws what libvips throws of a file that it cannot read, or that has too many pixels. */
+export async function preparePicture(
+  sharp: Sharp,
+  file: Buffer,
+  plan: ImagePlan,
+  maxPixels: number,
+): Promise<Uint8Array> {
+  if (pictureStarts.PNG.test(file.toString('latin1', 0, 8))) putExifFirst(file)
+  // libvips compares the size in the head of the file with the limit before it decodes anything. Frameworks take colours as they are,
+  // without the file's profile, so models were trained like that.
+  const options = { limitInputPixels: maxPixels, failOn: 'error', autoOrient: true, sequentialRead: true, ignoreIcc: true } as const // prettier-ignore
   const picture = sharp(file, options)
   const facts = await picture.metadata()
-  return memory.pass(() => pixelsOf(picture, facts.autoOrient, plan, maxPixels), {
-    places: pixelsInMemory(facts),
-  })
+  return memory.pass(() => pixelsOf(sharp, picture, facts, plan), { places: pixelsInMemory(facts) })
 }
 
-function pixelsInMemory({ width, height, format, isProgressive, orientation = 1 }: Metadata): number {
-  const isReadByRows = (format === 'jpeg' || format === 'png') && !isProgressive && orientation === 1
+function pixelsInMemory({ width, height, format, space, isProgressive, orientation = 1 }: Metadata): number {
+  const isReadByRows =
+    (format === 'jpeg' || format === 'png') && space !== 'cmyk' && !isProgressive && orientation === 1
   return Math.ceil(width * height * (isReadByRows ? rowsShare : 1))
 }
 
-async function pixelsOf(
-  file: Picture,
-  size: Metadata['autoOrient'],
-  { height, width, shorterSide, isGrey, ...plan }: ImagePlan,
-  maxPixels: number,
-): Promise<Buffer> {
+async function pixelsOf(sharp: Sharp, file: Picture, facts: Metadata, plan: ImagePlan): Promise<Uint8Array> {
+  const { autoOrient: size, space } = facts
+  const picture = space === 'cmyk' ? await withoutInks(sharp, file, size) : file
+  const fitting = fitPicture(size, plan)
+  const { across, down } = fitting
   // With `fastShrinkOnLoad` the pixels of a WebP differ from those of the same picture as PNG; without, 8 megapixels take 10 % longer.
-  const quality = { kernel: kernels[plan.resample], fastShrinkOnLoad: false }
-  let picture: Picture
-  if (shorterSide === 0) picture = file.resize({ width, height, fit: fits[plan.fit], ...quality, background: '#000' })
-  else {
-    const ratio = shorterSide / Math.min(size.width, size.height)
-    const [fullWidth, fullHeight] = [Math.round(size.width * ratio), Math.round(size.height * ratio)]
-    if (fullWidth * fullHeight > maxPixels) throw new TooManyPixels()
-    picture = file
-      .resize({ width: fullWidth, height: fullHeight, fit: 'fill', ...quality })
-      .extract({ left: (fullWidth - width) >> 1, top: (fullHeight - height) >> 1, width, height })
-  }
-  // What is transparent lies on white paper.
-  picture = picture.flatten({ background: '#fff' })
-  picture = isGrey ? picture.greyscale() : picture.toColourspace('srgb')
-  return await picture.timeout({ seconds: longestDecodeSecs }).raw().toBuffer()
+  const resize = { fit: 'fill', kernel: kernels[plan.resample], fastShrinkOnLoad: false } as const
+  const read = picture
+    .resize({ width: across.size, height: down.size, ...resize })
+    .extract({ left: across.from, top: down.from, width: across.to - across.from, height: down.to - down.from })
+    // What is transparent lies on white paper.
+    .flatten({ background: '#fff' })
+    .toColourspace('srgb')
+  const rgb = finishPicture(await pixels(read), fitting, plan)
+  return plan.isGrey ? greyOf(rgb) : rgb
+}
+
+const pixels = (picture: Picture): Promise<Buffer> => picture.timeout({ seconds: longestDecodeSecs }).raw().toBuffer()
+
+/** libvips would print the inks with a press of its own choice. */
+async function withoutInks(sharp: Sharp, file: Picture, { width, height }: Metadata['autoOrient']): Promise<Picture> {
+  const inks = await pixels(file.pipelineColourspace('cmyk').toColourspace('cmyk'))
+  return sharp(rgbOfInks(inks), { raw: { width, height, channels: 3 }, limitInputPixels: false })
 }
 
 /** Throws where the package is not installed. */

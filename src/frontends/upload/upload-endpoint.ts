@@ -16,7 +16,7 @@ import { bytesElementsInSteps } from '../../protocol/bytes-element.ts'
 import { writeUploadAnswer } from '../../protocol/upload/upload-answer.ts'
 import { hintTexts, planUpload, readUploadHint, type UploadPlan } from '../../protocol/upload/upload-plan.ts'
 import { writePixels } from '../../protocol/upload/pixel-tensor.ts'
-import { uploadRequest, type UploadRequest } from '../../protocol/upload/upload-request.ts'
+import { uploadRequest, type Upload, type UploadRequest } from '../../protocol/upload/upload-request.ts'
 import { readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
 import { elementBytes, type FixedSizeType } from '../../tensor/data-type.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
@@ -157,8 +157,8 @@ class UploadExchange extends HttpExchange {
     const rows = this.#request.uploads
     const shape = (one: Shape): Shape => (version.signature.isBatching ? [rows.length, ...one] : one)
     if (input.dataType === 'BYTES') {
-      if (plan.kind === 'text') for (const { bytes } of rows) requireText(bytes)
-      const elements = await this.#inSlices(bytesElementsInSteps(rows.map(({ bytes }) => [bytes])))
+      const contents = await Promise.all(this.#each(({ bytes }) => (plan.kind === 'text' ? textOf(bytes) : bytes)))
+      const elements = await this.#inSlices(bytesElementsInSteps(contents.map((bytes) => [bytes])))
       return new Tensor(input.name, 'BYTES', shape(plan.shape), elements)
     }
     if (plan.audio !== null) return this.#sound(plan, shape)
@@ -167,7 +167,7 @@ class UploadExchange extends HttpExchange {
     this.reserve(rows.reduce((sum, { bytes }) => sum + bytes.length + rowBytes * 2, 0))
     const bytes = new Uint8Array(rowBytes * rows.length)
     await Promise.all(
-      rows.map((row, i) => this.#picture(row.bytes, plan, bytes.subarray(i * rowBytes, (i + 1) * rowBytes))),
+      this.#each((row, i) => this.#picture(row.bytes, plan, bytes.subarray(i * rowBytes, (i + 1) * rowBytes))),
     )
     return new Tensor(input.name, input.dataType, shape(plan.shape), bytes)
   }
@@ -184,13 +184,17 @@ class UploadExchange extends HttpExchange {
   async #sound({ input, audio, shape: one }: UploadPlan, shape: (one: Shape) => Shape): Promise<Tensor> {
     const { sampleRate, samples: wanted } = audio as NonNullable<UploadPlan['audio']>
     const { uploads } = this.#request
-    const files = uploads.map(({ bytes }) => readWaveFile(bytes))
-    const lengths = files.map((file) => sampleCount(file, sampleRate))
-    const length = wanted === -1 ? Math.max(...lengths) : wanted
+    const files = await Promise.all(
+      this.#each(({ bytes }) => {
+        const file = readWaveFile(bytes)
+        return { file, length: sampleCount(file, sampleRate) }
+      }),
+    )
+    const length = wanted === -1 ? Math.max(...files.map((each) => each.length)) : wanted
     const width = elementBytes[input.dataType]
-    this.reserve(uploads.length * length * (width + 4) + files.reduce((sum, { frames }) => sum + frames * 4, 0))
+    this.reserve(uploads.length * length * (width + 4) + files.reduce((sum, { file }) => sum + file.frames * 4, 0))
     const bytes = new Uint8Array(uploads.length * length * width)
-    for (const [row, file] of files.entries()) {
+    for (const [row, { file }] of files.entries()) {
       // A shorter sound ends in silence, and of a longer one the beginning is taken.
       const samples = (await this.#inSlices(waveSamples(file, sampleRate))).subarray(0, length)
       const place = bytes.subarray(row * length * width)
@@ -198,6 +202,19 @@ class UploadExchange extends HttpExchange {
       else await this.#inSlices(writeInt16(samples, new Int16Array(place.buffer, place.byteOffset, length)))
     }
     return new Tensor(input.name, input.dataType, shape(one.map((dim) => (dim === -1 ? length : dim))), bytes)
+  }
+
+  /** What is wrong with one of several files is told with its name. */
+  #each<T>(read: (upload: Upload, index: number) => T | Promise<T>): Promise<T>[] {
+    const { uploads } = this.#request
+    return uploads.map(async (upload, i) => {
+      try {
+        return await read(upload, i)
+      } catch (reason) {
+        if (uploads.length === 1) throw reason
+        throw ServerError.from(reason, `file ${i + 1} of ${uploads.length}, '${upload.fileName}': `)
+      }
+    })
   }
 
   #inSlices<T>(steps: Generator<void, T>): Promise<T> {
@@ -222,6 +239,8 @@ class UploadExchange extends HttpExchange {
   }
 }
 
-function requireText(bytes: Buffer): void {
-  if (!isUtf8(bytes)) throw invalid('the uploaded text is not UTF-8')
+/** Without the mark that programs on Windows begin a text with. */
+function textOf(bytes: Buffer): Buffer {
+  if (!isUtf8(bytes)) throw invalid('the uploaded text is not UTF-8: save it with that encoding')
+  return bytes.subarray(bytes.toString('latin1', 0, 3) === '\xef\xbb\xbf' ? 3 : 0)
 }

@@ -22,3 +22,32 @@ test('the fields model and top_k of a form are no uploads, and are short', () =>
     assert.throws(() => read({ data: 'x', [name]: '1'.repeat(1025) }), long)
   }
 })
+
+const named = (...parts: readonly (readonly [parameters: string, value: string])[]): string[] => {
+  const text = parts.map(([parameters, value]) => `--b\r\nContent-Disposition: form-data; ${parameters}\r\n\r\n${value}\r\n`) // prettier-ignore
+  const { uploads } = lastOf(uploadRequest(Buffer.from(`${text.join('')}--b--`), 'multipart/form-data; boundary=b', '/predict')) // prettier-ignore
+  return uploads.map(({ fileName }) => fileName)
+}
+
+test('a file field in which nothing was chosen is no upload, and an empty file is one', () => {
+  assert.deepEqual(named(['name="a"; filename=""', ''], ['name="b"; filename="x"', '1']), ['x'])
+  assert.deepEqual(named(['name="a"; filename="e"', ''], ['name="b"; filename=""', '1']), ['e', 'b'])
+  assert.throws(() => named(['name="a"; filename=""', '']), /^ServerError: nothing was uploaded/)
+})
+
+test('a form within a form is refused', () => {
+  const parameters = 'name="f"\r\nContent-Type: multipart/mixed; boundary=c'
+  assert.throws(() => named([parameters, '--c']), /the field 'f' of the form is a form itself: send each file in a field of its own$/) // prettier-ignore
+})
+
+test('a form has files or texts: a field that nobody reads is refused', () => {
+  assert.deepEqual(named(['name="text"', 'ahoj'], ['name="more"', 'čau'], ['name="top_k"', '3']), ['text', 'more'])
+  assert.throws(
+    () => named(['name="file"; filename="x"', '1'], ['name="topk"', '3']),
+    /the form has the field 'topk' beside its files: only 'model' and 'top_k' may stand there$/,
+  )
+  assert.throws(
+    () => lastOf(uploadRequest(Buffer.from('--b--'), 'multipart/mixed; boundary=b', '/predict')),
+    /a form is multipart\/form-data, got 'multipart\/mixed; boundary=b'$/,
+  )
+})

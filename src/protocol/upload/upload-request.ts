@@ -4,7 +4,7 @@ import { ServerError } from '../../base/server-error.ts'
 import { formFields } from '../form-fields.ts'
 import { queryOf } from '../query-of.ts'
 
-type Upload = {
+export type Upload = {
   /** '' where the client does not say. */
   readonly fileName: string
   readonly bytes: Buffer
@@ -29,13 +29,22 @@ export function* uploadRequest(body: Buffer, contentType: string, target: string
   let model = query.get('model') ?? ''
   let topK = query.get('top_k') ?? ''
   // curl calls every body urlencoded that it is not told about.
-  const fields = /^\s*multipart\//i.test(contentType) ? yield* formFields(body, contentType) : null
+  const isForm = /^\s*multipart\//i.test(contentType)
+  const fields = isForm ? yield* formFields(body, contentType) : null
+  if (fields === null && isForm) throw invalid(`a form is multipart/form-data, got '${contentType.slice(0, 40)}'`)
   const uploads: Upload[] = []
-  for (const { name, fileName, value } of fields ?? []) {
-    if (fileName === '' && name === 'model') model = shortText(name, value)
-    else if (fileName === '' && name === 'top_k') topK = shortText(name, value)
-    else uploads.push({ fileName: shortened(fileName === '' ? name : fileName), bytes: value })
+  const texts: string[] = []
+  for (const { name, fileName, contentType: type, value } of fields ?? []) {
+    if (/^multipart\//i.test(type)) throw invalid(`the field '${shortened(name)}' of the form is a form itself: send each file in a field of its own`) // prettier-ignore
+    if (fileName === null && name === 'model') model = shortText(name, value)
+    else if (fileName === null && name === 'top_k') topK = shortText(name, value)
+    // A browser sends an empty file without a name where none was chosen.
+    else if (fileName !== '' || value.length > 0) {
+      uploads.push({ fileName: shortened((fileName ?? '') || name), bytes: value })
+      if (fileName === null) texts.push(name)
+    }
   }
+  if (texts.length > 0 && texts.length < uploads.length) throw invalid(`the form has the field '${shortened(texts[0] as string)}' beside its files: only 'model' and 'top_k' may stand there`) // prettier-ignore
   if (fields === null) uploads.push({ fileName: '', bytes: body })
   if (uploads.every(({ bytes }) => bytes.length === 0)) {
     throw invalid('nothing was uploaded: send a file as the body, or in a field of a multipart form')

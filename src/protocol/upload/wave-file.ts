@@ -1,11 +1,21 @@
-// A WAV file becomes samples of one channel: PCM of 8 to 32 bits, or floating point.
+// A WAV file becomes samples of one channel: PCM of 8 to 32 bits, floating point, or the A-law and mu-law of telephones.
 
 import { ServerError } from '../../base/server-error.ts'
+import { kindOf } from './file-kind.ts'
+
+const encodings = [
+  { kind: 1, name: 'PCM', bits: [8, 16, 24, 32] },
+  { kind: 3, name: 'floating point', bits: [32, 64] },
+  { kind: 6, name: 'A-law', bits: [8] },
+  { kind: 7, name: 'mu-law', bits: [8] },
+] as const
+type Encoding = (typeof encodings)[number]['name']
 
 type WaveFile = {
   readonly sampleRate: number
   readonly channels: number
-  readonly isFloat: boolean
+  readonly encoding: Encoding
+  /** That a sample has in the file. Fewer may be used: they are the upper ones. */
   readonly bits: number
   readonly data: Buffer
   readonly frames: number
@@ -24,16 +34,23 @@ const malformed = (reason: string): ServerError =>
 
 /** Throws INVALID_ARG. */
 export function readWaveFile(file: Buffer): WaveFile {
-  if (file.length < 12 || file.toString('latin1', 0, 4) !== 'RIFF' || file.toString('latin1', 8, 12) !== 'WAVE') {
-    throw malformed('it is no WAV file, which begins with RIFF and WAVE')
+  if (!/^(?:RIFF|RF64|BW64)[^]{4}WAVE/.test(file.toString('latin1', 0, 12))) {
+    const kind = kindOf(file)
+    throw malformed(
+      kind === null ? 'it is no WAV file, which begins with RIFF and WAVE' : `it is ${kind}, expected WAV`,
+    )
   }
   let format: Buffer | null = null
+  let longBytes = Infinity
   let at = 12
   for (let chunk = 0; chunk < mostChunks && at + 8 <= file.length; chunk++) {
     const name = file.toString('latin1', at, at + 4)
-    // Streams that were not ended well say more than there is.
-    const end = Math.min(file.length, at + 8 + file.readUInt32LE(at + 4))
+    const told = file.readUInt32LE(at + 4)
+    // RF64 has the length of 'data' in a chunk of its own. Streams that were not ended well say more than there is.
+    const length = name === 'data' && told === 0xffff_ffff ? longBytes : told
+    const end = Math.min(file.length, at + 8 + length)
     const content = file.subarray(at + 8, end)
+    if (name === 'ds64' && content.length >= 16) longBytes = Number(content.readBigUInt64LE(8))
     if (name === 'fmt ') format = content
     if (name === 'data') return described(format, content)
     // Chunks begin at even places.
@@ -49,16 +66,25 @@ function described(format: Buffer | null, data: Buffer): WaveFile {
     format.readUInt16LE(0) === 0xfffe && format.length >= 26 ? format.readUInt16LE(24) : format.readUInt16LE(0)
   const channels = format.readUInt16LE(2)
   const sampleRate = format.readUInt32LE(4)
-  const bits = format.readUInt16LE(14)
-  const isFloat = kind === 3
-  if (kind !== 1 && kind !== 3) throw malformed(`its encoding is ${kind}, expected PCM (1) or floating point (3)`)
-  if (!(isFloat ? [32, 64] : [8, 16, 24, 32]).includes(bits)) throw malformed(`it has ${bits} bits per sample`)
+  const encoding = encodings.find((each) => each.kind === kind)
+  if (encoding === undefined) {
+    throw malformed(`its encoding is ${kind}, expected ${encodings.map((each) => `${each.name} (${each.kind})`).join(', ')}`) // prettier-ignore
+  }
   if (channels < 1 || channels > mostChannels)
     throw malformed(`it has ${channels} channels, expected 1 to ${mostChannels}`)
-  if (sampleRate < 100 || sampleRate > 768_000) throw malformed(`it has ${sampleRate} samples per second`)
+  if (sampleRate < 100 || sampleRate > 768_000)
+    throw malformed(`it has ${sampleRate} samples per second, expected 100 to 768000`)
+  const usedBits = format.readUInt16LE(14)
+  const placeBits = (format.readUInt16LE(12) / channels) * 8
+  // 12 bits take two bytes, and 24 may take four.
+  const bits = placeBits > usedBits ? placeBits : usedBits
+  if (!(encoding.bits as readonly number[]).includes(bits)) {
+    throw malformed(`it has ${bits} bits for a sample of ${encoding.name}, expected ${encoding.bits.join(', ')}`)
+  }
   const frames = Math.floor(data.length / ((channels * bits) / 8))
+  if (frames === 0) throw malformed('it has no samples')
   requireSamples(frames)
-  return { sampleRate, channels, isFloat, bits, data, frames }
+  return { sampleRate, channels, encoding: encoding.name, bits, data, frames }
 }
 
 function requireSamples(count: number): void {
@@ -68,7 +94,7 @@ function requireSamples(count: number): void {
 
 /** How many samples the sound has at the rate that is asked for (0: the file's own). Throws INVALID_ARG. */
 export function sampleCount(file: WaveFile, sampleRate: number): number {
-  const count = sampleRate === 0 ? file.frames : Math.floor(file.frames * (sampleRate / file.sampleRate))
+  const count = sampleRate === 0 ? file.frames : Math.ceil((file.frames * sampleRate) / file.sampleRate)
   requireSamples(count)
   return count
 }
@@ -89,10 +115,10 @@ export function* waveSamples(file: WaveFile, sampleRate: number): Generator<void
   return ratio === 1 ? mono : yield* resampled(mono, ratio, count)
 }
 
-function* mixed({ channels, bits, isFloat, data, frames }: WaveFile): Generator<void, Float32Array> {
+function* mixed({ channels, bits, encoding, data, frames }: WaveFile): Generator<void, Float32Array> {
   const size = bits / 8
   const mono = new Float32Array(frames)
-  const read = sampleReader(data, bits, isFloat)
+  const read = sampleReader(data, bits, encoding)
   for (let frame = 0; frame < frames; frame++) {
     if (frame % stepSamples === stepSamples - 1) yield
     let sum = 0
@@ -102,12 +128,29 @@ function* mixed({ channels, bits, isFloat, data, frames }: WaveFile): Generator<
   return mono
 }
 
-function sampleReader(data: Buffer, bits: number, isFloat: boolean): (at: number) => number {
-  if (isFloat) return bits === 32 ? (at) => data.readFloatLE(at) : (at) => data.readDoubleLE(at)
+function sampleReader(data: Buffer, bits: number, encoding: Encoding): (at: number) => number {
+  if (encoding === 'A-law' || encoding === 'mu-law') {
+    const table = Float64Array.from({ length: 256 }, (_, byte) => logarithmic(byte, encoding))
+    return (at) => table[data[at] as number] as number
+  }
+  if (encoding === 'floating point') return bits === 32 ? (at) => data.readFloatLE(at) : (at) => data.readDoubleLE(at)
   if (bits === 8) return (at) => ((data[at] as number) - 128) / 128
   if (bits === 16) return (at) => data.readInt16LE(at) / 32_768
   if (bits === 24) return (at) => data.readIntLE(at, 3) / 8_388_608
   return (at) => data.readInt32LE(at) / 2_147_483_648
+}
+
+/** A byte of ITU-T G.711: a sign, three bits of an exponent and four of a fraction. */
+function logarithmic(byte: number, encoding: 'A-law' | 'mu-law'): number {
+  const code = encoding === 'A-law' ? byte ^ 0x55 : byte ^ 0xff
+  const exponent = (code >> 4) & 7
+  const fraction = code & 15
+  if (encoding === 'mu-law') {
+    const size = ((fraction * 8 + 132) << exponent) - 132
+    return (code & 0x80 ? -size : size) / 32_768
+  }
+  const size = exponent === 0 ? fraction * 16 + 8 : (fraction * 16 + 264) << (exponent - 1)
+  return (code & 0x80 ? size : -size) / 32_768
 }
 
 /** A windowed sinc: its values on one side, so many for each zero crossing. */
