@@ -10,17 +10,36 @@ import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
+import type { ErrorWording } from '../../model/error-wording.ts'
 import type { FolderMap } from '../../model/folder-map.ts'
-import { emptyResponse, jsonResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { emptyResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { ownType } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
-import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
+import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
 
-/** The model as the customer named it; the path has SageMaker's own name for it. */
-export const targetModelHeader = 'x-amzn-sagemaker-target-model'
+/** The model as the customer named it, often by the path of an archive; the path of the request has SageMaker's own name for it. */
+const targetModelHeader = 'x-amzn-sagemaker-target-model'
+
+/** The name of a model is one folder, so a slash in it is written as in a URL. */
+const plainName = (name: string): string => name.replaceAll('/', '%2F')
+
+/** The model that the customer named; null where the header is missing, as in tests on a machine of one's own. */
+export function targetModel(headers: readonly string[]): string | null {
+  const name = headerOf(headers, targetModelHeader)
+  return name === null ? null : plainName(name)
+}
+
+/** As in Triton, an unknown path is a 400, and so is a method that `/models` does not have. */
+export const unknownCall =
+  ({ isTriton }: ErrorWording) =>
+  (http: PortRequest): void => {
+    const text = 'SageMaker has the paths /ping, /invocations, /models, /models/{model} and /models/{model}/invoke'
+    http.respond(isTriton ? emptyResponse(400) : messageResponse(400, text, jsonType))
+  }
 
 export type SagemakerModelParts = { readonly engine: Engine; readonly log: Log; readonly folders: FolderMap }
 
@@ -64,20 +83,25 @@ export class SagemakerModels {
   }
 
   readonly listOrLoad: RouteHandler = (http, _, __, caller) => {
+    const { engine } = this.#parts
     if (http.method === 'GET') {
       const isVisible = visibleModels(caller, 'model-repository') ?? (() => true)
-      const { engine } = this.#parts
       const ready = [...this.#loaded].filter(([, { name }]) => isVisible(name) && engine.isModelReady(name, ''))
-      http.respond(jsonResponse(jsonOf({ models: ready.map(([key, { url }]) => shown(key, url)) })))
-    } else this.#change(http, caller, (origin) => this.#load(http, caller, origin))
+      http.respond(this.#json({ models: ready.map(([key, { url }]) => shown(key, url)) }))
+    } else if (http.method === 'POST') this.#change(http, caller, (origin) => this.#load(http, caller, origin))
+    else unknownCall(engine.wording)(http)
   }
 
   readonly showOrUnload: RouteHandler = (http, key, _, caller) => {
     if (http.method === 'DELETE') this.#change(http, caller, (origin) => this.#unload(http, key, caller, origin))
-    else {
+    else if (http.method === 'GET') {
       const model = this.#loaded.get(key)
-      http.respond(model === undefined ? this.#notFound(key) : jsonResponse(jsonOf(shown(key, model.url))))
-    }
+      http.respond(model === undefined ? this.#notFound(key) : this.#json(shown(key, model.url)))
+    } else unknownCall(this.#parts.engine.wording)(http)
+  }
+
+  #json(value: unknown): HttpResponse {
+    return new HttpResponse(200, ownType(this.#parts.engine.wording), [Buffer.from(JSON.stringify(value))])
   }
 
   #notFound(key: string): HttpResponse {
@@ -95,7 +119,7 @@ export class SagemakerModels {
         const error = engine.wording.tell(reason)
         const failure = isOutOfMemory(error.message) ? outOfMemoryStatus : 400
         const status = error.code === 'ALREADY_EXISTS' ? 409 : error.code === 'FORBIDDEN' ? 403 : failure
-        http.respond(messageResponse(status, error.message, jsonType))
+        http.respond(messageResponse(status, error.message, ownType(engine.wording)))
       },
     )
   }
@@ -106,12 +130,11 @@ export class SagemakerModels {
     const request = parseJsonDocument(http.body)
     const key = textOf(memberOf(request, 'model_name'), 'model_name')
     const url = textOf(memberOf(request, 'url'), 'url')
-    const name = headerOf(http.headers, targetModelHeader) ?? key
+    const name = targetModel(http.headers) ?? plainName(key)
     requireRight(caller, 'model-repository', name)
-    if (this.#loaded.has(key)) throw alreadyLoaded(key)
     const found = await findModels(await this.#folderOf(url), name)
-    for (const one of found.folders.keys()) if (folders.models.has(one)) throw alreadyLoaded(one)
     const mapped = [...found.folders.keys()]
+    this.#requireNew(key, found.url, mapped)
     try {
       for (const [one, folder] of found.folders) folders.map(one, { folder, configText: null })
       this.#log.info(`Loading SageMaker TargetModel: ${name}`)
@@ -122,6 +145,23 @@ export class SagemakerModels {
       await this.#unmap(mapped)
       throw reason
     }
+  }
+
+  /** Throws ALREADY_EXISTS for a folder, a name of SageMaker or a name of a model that is in use. */
+  #requireNew(key: string, url: string, names: readonly string[]): void {
+    const { engine, folders } = this.#parts
+    const { isTriton } = engine.wording
+    const [used] = [...this.#loaded].find(([, model]) => model.url === url) ?? []
+    const taken = names.find((one) => folders.models.has(one))
+    let text = ''
+    if (isTriton && used !== undefined) text = `model repository '${url}' has already been registered`
+    else if (isTriton && taken !== undefined)
+      text = `failed to register '${taken}', there is a conflicting mapping for '${taken}'`
+    else {
+      const name = this.#loaded.has(key) ? key : (used ?? taken)
+      if (name !== undefined) text = `model '${name}' is already loaded: DELETE /models/${name} unloads it`
+    }
+    if (text !== '') throw ServerError.withoutStack('ALREADY_EXISTS', text)
   }
 
   async #unload(http: PortRequest, key: string, caller: Caller, origin: ChangeOrigin): Promise<HttpResponse> {
@@ -166,11 +206,7 @@ export class SagemakerModels {
 
 const isPlainName = (part: string): boolean => /^[\w.]+$/.test(part) && part !== '..'
 const codeOf = (reason: unknown): string => (reason as NodeJS.ErrnoException).code ?? 'unknown reason'
-const jsonOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))
 const shown = (modelName: string, modelUrl: string): object => ({ modelName, modelUrl })
-
-const alreadyLoaded = (name: string): ServerError =>
-  ServerError.withoutStack('ALREADY_EXISTS', `model '${name}' is already loaded: DELETE /models/${name} unloads it`)
 
 function textOf(value: unknown, name: string): string {
   if (typeof value === 'string' && value !== '' && value.length <= mostNameChars) return value
