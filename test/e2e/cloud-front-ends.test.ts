@@ -209,6 +209,8 @@ describe('SageMaker', () => {
     assert.deepEqual(await load('n', 'h1'), [409, 'text/plain', used])
     const taken = `{"error":"failed to register 'm', there is a conflicting mapping for 'm'"}`
     assert.deepEqual(await load('m', 'h2'), [409, 'text/plain', taken])
+    const absent = `{"error":"failed to register '${path.join(root, 'ml/h3/model')}', repository not found"}`
+    assert.deepEqual(await load('m', 'h3'), [400, 'text/plain', absent])
     const missing = await ask(`${url}/n`, { method: 'DELETE' })
     assert.deepEqual([missing.status, missing.body.length], [404, 0])
     await server.stop()
@@ -324,7 +326,10 @@ describe('Vertex AI', () => {
   test('a server without routes, or without one default model, does not start', async () => {
     const start = (environment: Record<string, string>, ...flags: string[]): Promise<unknown> =>
       startServerProcess([`--model-repository=${exampleModels}`, '--allow-vertex-ai', ...flags], { environment })
-    await assert.rejects(start({}), /AIP_PREDICT_ROUTE/)
+    await assert.rejects(start({}), /AIP_PREDICT_ROUTE is not defined for Vertex AI endpoint/)
+    const withoutHealth = start({ AIP_PREDICT_ROUTE: '/predict' })
+    await assert.rejects(withoutHealth, /AIP_HEALTH_ROUTE is not defined for Vertex AI endpoint/)
+    await assert.rejects(start({ ...routes, AIP_HEALTH_ROUTE: 'health' }), /a path as \/predict: got 'health'/)
     await assert.rejects(start(routes, '--vertex-ai-port=0'), /only a single model if default model is not specified/)
     await assert.rejects(
       start(routes, '--vertex-ai-port=0', '--vertex-ai-default-model=nobody'),

@@ -195,7 +195,10 @@ export class SagemakerModels {
       )
     }
     const [root, real] = await Promise.all([realpath(this.#root), realpath(folder)]).catch((reason: unknown) => {
-      throw ServerError.withoutStack('INVALID_ARG', `cannot read the folder of "url" '${url}': ${codeOf(reason)}`)
+      const text = this.#parts.engine.wording.isTriton
+        ? `failed to register '${folder}', repository not found`
+        : `cannot read the folder of "url" '${url}': ${codeOf(reason)}`
+      throw ServerError.withoutStack('INVALID_ARG', text)
     })
     if (relative(root, real).startsWith('..')) {
       throw ServerError.withoutStack('INVALID_ARG', `Invalid "url" '${url}': it leads out of ${this.#root}`)
