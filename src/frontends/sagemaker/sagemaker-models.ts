@@ -59,6 +59,12 @@ const mostConfigBytes = 4 * 1024 * 1024
 const mostFolders = 256
 /** Of SageMaker's name of a model, which is kept, and of the place of its folder. */
 const mostNameChars = 4096
+/** Loads and unloads that wait for their turn. Clients need not wait for them, so nothing else bounds them. */
+const mostWaiting = 256
+const waitingLine = {
+  most: mostWaiting,
+  refusal: () => ServerError.withoutStack('UNAVAILABLE', `${mostWaiting} loads and unloads wait, try again later`),
+}
 
 export class SagemakerModels {
   readonly #parts: SagemakerModelParts
@@ -66,7 +72,7 @@ export class SagemakerModels {
   readonly #log: Log
   readonly #loaded = new Map<string, LoadedModel>()
   /** Changes come one after the other, as behind Triton's lock. */
-  readonly #changes = new Turnstile(1)
+  readonly #changes = new Turnstile(1, waitingLine)
 
   constructor(parts: SagemakerModelParts, root: string) {
     this.#parts = parts
