@@ -75,6 +75,11 @@ test('a CloudEvent gets an event back, binary or structured', async () => {
   for (const bad of ['', '[]', '{"specversion":"1.0"}', '{"data":{}}', `{"a":"${'x'.repeat(1 << 20)}"}`]) {
     assert.equal((await structured(bad)).status, 400, bad.slice(0, 30))
   }
+  for (const name of Object.keys(attributes)) {
+    const others = Object.entries({ ...attributes, data }).filter(([other]) => other !== name)
+    const { status, body } = await structured(Object.fromEntries(others))
+    assert.deepEqual([status, body], [400, { error: `the CloudEvent has no '${name}'` }])
+  }
   const extensions = (count: number): object =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, 1]))
   assert.equal((await structured({ ...attributes, data, ...extensions(1019) })).status, 200)

@@ -17,10 +17,10 @@ const batchType = 'application/cloudevents-batch+json'
 const mostStructuredBytes = 1024 * 1024
 /** Attributes and extensions of an event. Each is a text and a view. */
 const mostMembers = 1024
-/** A request with all of these headers is a binary event, as in KServe's own server. */
-const binaryHeaders = ['ce-specversion', 'ce-source', 'ce-type', 'ce-id']
+/** An event has all of these. A request with a header for each of them is a binary event, as in KServe's own server. */
+const requiredAttributes = ['specversion', 'source', 'type', 'id']
 /** A plain JSON body with all of these members is taken for an event. */
-const eventMembers = ['specversion', 'source', 'type', 'id', 'time', 'data']
+const eventMembers = [...requiredAttributes, 'time', 'data']
 
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
@@ -41,7 +41,7 @@ export function withoutCloudEvent(http: PortRequest, parts: EventParts): PortReq
   if (type === batchType) throw invalid('a batch of CloudEvents is not taken: send each event by itself')
   const version = headerOf(http.headers, 'ce-specversion')
   if (version === null) return mayBeEvent(http.body) ? new DataRequest(http) : http
-  if (binaryHeaders.some((name) => headerOf(http.headers, name) === null)) return http
+  if (requiredAttributes.some((name) => headerOf(http.headers, `ce-${name}`) === null)) return http
   if (version !== '1.0' && version !== '0.3') {
     throw invalid(`Cloud Event Exceptions: Found invalid specversion ${version.slice(0, 100)}`)
   }
@@ -82,7 +82,8 @@ function structuredMembers(body: Buffer): ReadonlyMap<string, Buffer> {
   }
   const members = membersOf(body)
   if (members === null) throw invalid('a structured CloudEvent must be a JSON object')
-  if (!members.has('specversion')) throw invalid("the CloudEvent has no 'specversion'")
+  const missing = requiredAttributes.find((name) => !members.has(name))
+  if (missing !== undefined) throw invalid(`the CloudEvent has no '${missing}'`)
   return members
 }
 
