@@ -217,6 +217,38 @@ describe('SageMaker', () => {
     await remove()
   })
 
+  test('of the ensembles of an archive, the one that no other calls is the model', async () => {
+    const calling = (model: string): string => `platform: "ensemble" max_batch_size: 8
+      input { name: "INPUT0" data_type: TYPE_FP32 dims: -1 } output { name: "OUTPUT0" data_type: TYPE_FP32 dims: -1 }
+      ensemble_scheduling { step { model_name: "${model}" model_version: -1
+        input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "OUTPUT0" } } }`
+    const { root, remove } = await temporaryRepository({
+      'repository/': '',
+      'ml/h/model/a_inner/config.pbtxt': calling('part'),
+      'ml/h/model/a_inner/1/': '',
+      'ml/h/model/b_outer/config.pbtxt': calling('a_inner'),
+      'ml/h/model/b_outer/1/': '',
+      'ml/h/model/part/config.pbtxt': echo(''),
+      'ml/h/model/part/1/': '',
+    })
+    await using server = await startServerProcess([
+      `--model-repository=${path.join(root, 'repository')}`,
+      '--model-control-mode=explicit',
+      '--allow-sagemaker',
+      '--sagemaker-port=0',
+      `--sagemaker-model-root=${path.join(root, 'ml')}`,
+    ])
+    const url = `http://${server.furtherAddress('Sagemaker HTTPService')}/models`
+    const loaded = await post(url, { model_name: 'pipeline', url: path.join(root, 'ml/h/model') })
+    assert.equal(loaded.status, 200, loaded.body.toString())
+    const answer = json(await post(`${url}/pipeline/invoke`, jsonRequest))
+    assert.deepEqual((answer['outputs'] as { data: number[] }[])[0]?.data, [1, 2, 3])
+    const config = await ask(`${server.url}/v2/models/pipeline/config`)
+    assert.match(config.body.toString(), /"model_name":"a_inner"/)
+    assert.equal((await ask(`${url}/pipeline`, { method: 'DELETE' })).status, 200)
+    await remove()
+  })
+
   test('refuses urls outside its folder, broken requests and models that cannot load', async () => {
     const { root, remove } = await temporaryRepository({
       'repository/': '',

@@ -225,7 +225,7 @@ function textOf(value: unknown, name: string): string {
 
 /**
  * The folders of models by the names under which they are served. A folder with a configuration is one model. Else its folders
- * are models: one of them, or an ensemble and its parts. The ensemble gets the name.
+ * are models: one of them, or an ensemble and its parts. The ensemble that no other one calls gets the name.
  */
 async function findModels(
   folder: string,
@@ -247,9 +247,16 @@ async function findModels(
       `'${folder}' has ${names.length} folders, at most ${mostFolders} are read`,
     )
   }
+  names.sort()
   const ensembles: string[] = []
-  for (const one of names) if (await isEnsembleFolder(join(folder, one))) ensembles.push(one)
-  const main = ensembles[0] ?? (names.sort().at(-1) as string)
+  const called = new Set<string>()
+  for (const one of names) {
+    const steps = await stepsOfEnsemble(join(folder, one))
+    if (steps === null) continue
+    ensembles.push(one)
+    for (const step of steps) called.add(step)
+  }
+  const main = ensembles.find((one) => !called.has(one)) ?? ensembles[0] ?? (names.at(-1) as string)
   const parts = ensembles.length === 0 ? [] : names.filter((one) => one !== main)
   return { url: folder, folders: new Map([[name, join(folder, main)], ...parts.map(partOf)]) }
 
@@ -264,11 +271,14 @@ const isFile = async (path: string): Promise<boolean> =>
     () => false,
   )
 
-async function isEnsembleFolder(folder: string): Promise<boolean> {
+/** The models that the ensemble in a folder calls; null where there is no ensemble. */
+async function stepsOfEnsemble(folder: string): Promise<string[] | null> {
   const path = join(folder, 'config.pbtxt')
   const size = await stat(path).then(
     (found) => (found.isFile() ? found.size : Infinity),
     () => Infinity,
   )
-  return size <= mostConfigBytes && /platform:\s*"ensemble"/.test(await readFile(path, 'utf8'))
+  const text = size <= mostConfigBytes ? await readFile(path, 'utf8') : ''
+  if (!/platform:\s*"ensemble"/.test(text)) return null
+  return [...text.matchAll(/model_name:\s*"([^"]*)"/g)].map(([, name = '']) => name)
 }
