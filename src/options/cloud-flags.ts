@@ -86,6 +86,8 @@ const inferenceType = (environment: Environment): SagemakerOptions['inferenceTyp
 function routeOf(environment: Environment, name: string): string {
   const route = environment[name] ?? ''
   if (/^\/[^\s{}[\]*?#]*$/.test(route)) return route
-  const got = route === '' ? 'it is not set' : `got '${route}'`
-  throw new FlagError(`--allow-vertex-ai needs the environment variable ${name}, a path as /predict: ${got}`)
+  const needed = `--allow-vertex-ai needs the environment variable ${name}, a path as /predict`
+  throw new FlagError(
+    route === '' ? `${name} is not defined for Vertex AI endpoint: ${needed}` : `${needed}: got '${route}'`,
+  )
 }

@@ -1,11 +1,12 @@
 // The HTTP port, and the limits of a request on every port.
 
 import type { HttpOptions } from '../ports/http/http-options.ts'
-import { accepted, flag, ours, repeatable, unique, type FlagValues } from './flag.ts'
+import { accepted, flag, ours, repeatable, unique, type FlagValues, type Surroundings } from './flag.ts'
 import {
   badOption,
   boolean,
   bytes,
+  FlagError,
   formOf,
   integer,
   port,
@@ -48,7 +49,12 @@ export const httpFlags = [
     ),
   flag('kserve-v1', boolean, 'true', { ...ours, tritonDefault: 'false' })
     .says('Serve the KServe v1 protocol: /v1/models/{model}:predict')
-    .to('http.hasKserveV1'),
+    .to('http.hasKserveV1')
+    .set('http.cloudEvents.source', (_, { environment }) => eventText(environment, 'CE_SOURCE', ''))
+    .set('http.cloudEvents.type', (_, { environment }) =>
+      eventText(environment, 'CE_TYPE', 'io.kserve.inference.response'),
+    )
+    .set('http.cloudEvents.isMerged', (_, { environment }) => environment['CE_MERGE']?.toLowerCase() === 'true'),
   flag('kserve-v1-metrics', boolean, 'false', ours)
     .says("Serve GET /metrics on the HTTP port: times of KServe v1 by the names of KServe's own server")
     .to('http.hasKserveMetrics'),
@@ -157,4 +163,11 @@ function httpTls(flags: FlagValues): HttpOptions['tls'] {
     root: isMutual ? flags.text('http-root-cert') : '',
     isMutual,
   }
+}
+
+/** An attribute of CloudEvents; it may stand in a header. */
+function eventText(environment: Surroundings['environment'], name: string, byDefault: string): string {
+  const given = environment[name] ?? ''
+  if (/^[\x20-\x7e]*$/.test(given)) return given === '' ? byDefault : given
+  throw new FlagError(`environment variable ${name}: expected printable ASCII, got ${JSON.stringify(given)}`)
 }

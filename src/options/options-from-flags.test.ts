@@ -83,6 +83,16 @@ describe('defaults', () => {
     assert.equal(mixed.engine.id, 'mine')
   })
 
+  test('the environment says what CloudEvents that answer are, as for a server of KServe', () => {
+    const cloudEvents = (environment: Record<string, string>): unknown =>
+      optionsOf(['--model-repository=/m'], environment).http?.cloudEvents
+    const type = 'io.kserve.inference.response'
+    assert.deepEqual(cloudEvents({}), { source: '', type, isMerged: false })
+    const given = cloudEvents({ CE_SOURCE: 'of.mine', CE_TYPE: 'my.type', CE_MERGE: 'True' })
+    assert.deepEqual(given, { source: 'of.mine', type: 'my.type', isMerged: true })
+    assert.throws(() => cloudEvents({ CE_TYPE: 'a\r\nb: c' }), /environment variable CE_TYPE: expected printable ASCII/)
+  })
+
   test('serve KServe v1, which Triton does not have', () => {
     const hasKserveV1 = (...args: string[]): unknown => optionsOf(['--model-repository=/m', ...args]).http?.hasKserveV1
     assert.equal(hasKserveV1(), true)

@@ -45,13 +45,15 @@ export function kserve1Paths(): JsonObject {
       get: operation('kserve1Ready', 'model', 'Can the model take requests? (KServe v1 and OpenAI)', {
         '200': { description: 'Yes', content: readiness },
         '404': unknown,
-        '503': { description: 'No', content: readiness },
+        '503': errorAnswer('No'),
       }),
     },
     [`${model}:explain`]: {
       parameters,
       post: operation('kserve1Explain', 'model', 'Explainers are not run here; not with --kserve-v1=false', {
+        '404': unknown,
         '501': errorAnswer('Why there is no explanation'),
+        '503': errorAnswer('The model is not ready'),
       }),
     },
     [`${model}:predict`]: {

@@ -168,8 +168,8 @@ describe('refusals name the input and the row', () => {
 
   test('and say what a body without rows lacks', () => {
     const signature = one('FP32', [1])
-    assert.equal(refusal('{"instances":[]}', signature), "'instances' must have at least one row")
-    assert.equal(refusal('{"instances":1}', signature), "'instances' must be a list of rows")
+    assert.equal(refusal('{"instances":[]}', signature), '"instances" must have at least one row')
+    assert.equal(refusal('{"instances":1}', signature), 'Expected "instances" to be a list')
     assert.equal(refusal('{"inputs":{"x":[]}}', signature), "input 'x' must have at least one row")
     assert.equal(refusal('{"instance":[1]}', signature), "the request has neither 'instances' nor 'inputs'")
     assert.equal(refusal('[1]', signature), 'the request must be a JSON object')
@@ -177,8 +177,14 @@ describe('refusals name the input and the row', () => {
       refusal('{"instances":[1],"inputs":[1]}', signature),
       "the request must have 'instances' or 'inputs', and only once",
     )
-    assert.match(refusal('{"instances":[1', signature), /^the request body is not valid JSON: Missing a comma/)
-    assert.match(refusal('', signature), /^the request body is not valid JSON: The document is empty/)
+    assert.match(
+      refusal('{"instances":[1', signature),
+      /^Unrecognized request format: the request body is not valid JSON: Missing a comma/,
+    )
+    assert.match(
+      refusal('', signature),
+      /^Unrecognized request format: the request body is not valid JSON: The document is empty/,
+    )
   })
 
   test('and the limits', () => {

@@ -27,7 +27,13 @@ export function readPredictRequest(body: Uint8Array, signature: ModelSignature, 
   try {
     return new PredictReader(new JsonScanner(body), signature, limits).read()
   } catch (reason) {
-    throw reason instanceof WordedError ? reason.inOwnWords(predictCall(signature)) : reason
+    if (!(reason instanceof WordedError)) throw reason
+    const { code, message } = reason.inOwnWords(predictCall(signature))
+    // KServe's own server begins its text for malformed JSON so.
+    throw ServerError.withoutStack(
+      code,
+      reason.kind === 'jsonSyntax' ? `Unrecognized request format: ${message}` : message,
+    )
   }
 }
 
@@ -64,14 +70,14 @@ class PredictReader {
   }
 
   #readInstances(): void {
-    const count = this.#readRows("'instances'", (row) => this.#readValues(`row ${row}`, (column) => column.read(row)))
+    const count = this.#readRows('"instances"', (row) => this.#readValues(`row ${row}`, (column) => column.read(row)))
     for (const column of this.#columns) if (column.rowCount > 0) column.requireRows(count)
   }
 
   /** Calls `read` at each element of a list, and returns how many there are. */
   #readRows(what: string, read: (row: number) => void): number {
     const scanner = this.#scanner
-    if (scanner.peek() !== char.leftBracket) throw invalid(`${what} must be a list of rows`)
+    if (scanner.peek() !== char.leftBracket) throw invalid(`Expected ${what} to be a list`)
     let count = 0
     for (let isRow = scanner.nextElement(true); isRow; isRow = scanner.nextElement(false)) read(count++)
     if (count === 0) throw invalid(`${what} must have at least one row`)

@@ -75,6 +75,11 @@ test('a CloudEvent gets an event back, binary or structured', async () => {
   for (const bad of ['', '[]', '{"specversion":"1.0"}', '{"data":{}}', `{"a":"${'x'.repeat(1 << 20)}"}`]) {
     assert.equal((await structured(bad)).status, 400, bad.slice(0, 30))
   }
+  for (const name of Object.keys(attributes)) {
+    const others = Object.entries({ ...attributes, data }).filter(([other]) => other !== name)
+    const { status, body } = await structured(Object.fromEntries(others))
+    assert.deepEqual([status, body], [400, { error: `the CloudEvent has no '${name}'` }])
+  }
   const extensions = (count: number): object =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, 1]))
   assert.equal((await structured({ ...attributes, data, ...extensions(1019) })).status, 200)
@@ -111,6 +116,34 @@ test("what counts as a CloudEvent is as in KServe's own server", async () => {
   assert.deepEqual(await send(json, { specversion: '1.0', data }), [400, false, half])
   const batch = [400, false, 'a batch of CloudEvents is not taken: send each event by itself']
   assert.deepEqual(await send({ 'content-type': 'application/cloudevents-batch+json' }, [attributes]), batch)
+})
+
+test('the event of an answer has the source and type of the environment, and keeps the attributes of its request', async () => {
+  const cloudEvents = { source: 'of.mine', type: 'my.type', isMerged: true }
+  const own = await startHttpFixture({ cloudEvents }, { numbers: { config: echoConfig('FP32', '-1'), run: answerWithCopy } }) // prettier-ignore
+  const send = async (headers: Record<string, string>, body: unknown): ReturnType<typeof inject> =>
+    inject(own.frontend, {
+      method: 'POST',
+      path: '/v1/models/numbers:predict',
+      headers: Object.entries(headers),
+      body: JSON.stringify(body),
+    })
+  const attributes = { specversion: '1.0', id: '1', source: 's', type: 't', time: '2026-01-01T00:00:00Z' }
+  const data = { instances: [[2]] }
+  const structured = { 'content-type': 'application/cloudevents+json' }
+  const event = JSON.parse((await send(structured, { ...attributes, data, extra: { a: 1 } })).body.toString()) as object
+  const { id, time, ...others } = event as Record<string, string>
+  assert.ok(id !== '1' && time !== attributes.time)
+  const fixed = { specversion: '1.0', source: 'of.mine', type: 'my.type' }
+  const answer = { datacontenttype: 'application/json', data: { predictions: [[2]] } }
+  assert.deepEqual(others, { ...fixed, ...answer, extra: { a: 1 } })
+  const ce = Object.fromEntries(Object.entries(attributes).map(([name, value]) => [`ce-${name}`, value]))
+  const { headers } = await send({ ...ce, 'CE-Extra': 'kept', 'ce-datacontenttype': 'a/b', other: 'not' }, data)
+  const told = Object.entries(headers).filter(([name]) => /^(ce-|other)/.test(name) && !/^ce-(id|time)$/.test(name))
+  const named = Object.entries(fixed).map(([name, value]) => [`ce-${name}`, value] as const)
+  assert.deepEqual(Object.fromEntries(told), { ...Object.fromEntries(named), 'ce-extra': 'kept' })
+  assert.notEqual(headers['ce-id'], '1')
+  await own.close()
 })
 
 test('there is no explainer, and the answer says so', async () => {
@@ -181,7 +214,7 @@ test('what does not fit the model is a 400 that says where', async () => {
 })
 
 test('models that are unknown, decoupled or fail are refused with the status of the error', async () => {
-  assert.deepEqual(await predict('none', {}), refused(404, "Request for unknown model: 'none' is not found"))
+  assert.deepEqual(await predict('none', {}), refused(404, 'Model with name none does not exist.'))
   assert.deepEqual(
     await predict('repeat', { instances: [1] }),
     refused(501, "predict doesn't support models with decoupled transaction policy"),
@@ -196,12 +229,17 @@ test('models are listed once each, and each tells whether it is ready', async ()
   assert.deepEqual(await ask('GET', '/'), answered({ status: 'alive' }))
   assert.ok(['numbers', 'versions_all', 'repeat'].every((name) => models.includes(name)))
   assert.deepEqual(await ask('GET', '/v1/models/numbers'), answered({ name: 'numbers', ready: true }))
-  assert.deepEqual(await ask('GET', '/v1/models/none'), refused(404, "Request for unknown model: 'none' is not found"))
   await fixture.engine.unload('fixed')
-  assert.deepEqual(await ask('GET', '/v1/models/fixed'), {
-    ...answered({ name: 'fixed', ready: false }),
-    status: 503,
-  })
+  for (const [model, status, text] of [
+    ['none', 404, 'Model with name none does not exist.'],
+    ['fixed', 503, 'Model with name fixed is not ready.'],
+  ] as const) {
+    assert.deepEqual(await ask('GET', `/v1/models/${model}`), refused(status, text))
+    for (const verb of ['predict', 'explain']) {
+      const body = '{"instances":[1]}'
+      assert.deepEqual(await ask('POST', `/v1/models/${model}:${verb}`, { body }), refused(status, text), verb)
+    }
+  }
 })
 
 test('models are listed below /v2, and health is told in JSON to who asks for JSON, as by KServe, and in an empty body to others', async () => {
@@ -215,7 +253,11 @@ test('models are listed below /v2, and health is told in JSON to who asks for JS
   assert.deepEqual(await health('/v2/health/ready', json), [200, '{"ready":true}'])
   assert.deepEqual(await health('/v2/models/fail/ready', json), [200, '{"name":"fail","ready":true}'])
   assert.deepEqual(await health('/v2/models/none/ready', json), [400, '{"name":"none","ready":false}'])
-  assert.deepEqual(await health('/v2/health/ready', ['Accept', '*/*']), [200, ''])
+  // KServe's client takes anything and reads JSON; NVIDIA's says nothing.
+  const any = ['Accept', '*/*'] as const
+  assert.deepEqual(await health('/v2/health/ready', any), [200, '{"ready":true}'])
+  assert.deepEqual(await health('/v2/models/fail/ready', any), [200, '{"name":"fail","ready":true}'])
+  assert.deepEqual(await health('/v2/models/none/ready', any), [400, '{"error":"Model version not ready"}'])
   assert.deepEqual(await health('/v2/models/fail/ready'), [200, ''])
   const { models } = JSON.parse((await health('/v2/models'))[1]) as { models: string[] }
   assert.ok(['fail', 'repeat'].every((name) => models.includes(name)))

@@ -149,7 +149,7 @@ const otherPorts: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   sagemaker: {
     '/ping': 'health some',
     '/invocations': 'inference some',
-    '/models': 'model-repository all',
+    '/models[/]': 'model-repository all',
     '/models/{key}': 'model-repository all',
     '/models/{key}/invoke': 'inference some',
     '*': 'metadata some',
@@ -328,7 +328,7 @@ test('every route of the other HTTP ports asks for its action and no other', () 
   checkRoutes(openAiOwnRoutes(part, part), otherPorts['openAiOwn'] ?? {}, 'http')
   checkRoutes(torchserveMetricsRoutes(part), withSlash(otherPorts['torchserveMetrics']), 'http')
   const settings = { healthRoute: '/health', predictRoute: '/predict', defaultModel: 'm' }
-  const engine = { index: () => [{ name: 'm', state: 'READY' }] }
+  const engine = { wording: part, index: () => [{ name: 'm', state: 'READY' }] }
   const parts = { engine } as unknown as Parameters<typeof vertexAiRoutes>[0]
   checkRoutes(
     vertexAiRoutes(parts, settings as Parameters<typeof vertexAiRoutes>[1]),

@@ -91,9 +91,28 @@ describe('SageMaker', () => {
     ])
     assert.equal((await ask(`${url}/elsewhere`)).status, 400)
     assert.equal((await ask(`${url}/invocations`)).status, 405)
+    // Neither bodies nor answers are compressed: what a proxy says about that counts for nothing.
+    const plain = await fetch(`${url}/invocations`, {
+      method: 'POST',
+      body: JSON.stringify(jsonRequest),
+      headers: { 'Accept-Encoding': 'gzip', 'Content-Encoding': 'br' },
+    })
+    assert.deepEqual([plain.status, plain.headers.get('content-encoding')], [200, null])
     assert.doesNotMatch(server.output, /without effect/)
     await server.stop()
     await remove()
+  })
+
+  test('without a default model and with several, the answer is that of Triton, with advice', async () => {
+    const flags = [`--model-repository=${exampleModels}`, '--allow-sagemaker', '--sagemaker-port=0']
+    const text = "Request for unknown model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME' is not found"
+    await using server = await startServerProcess(flags)
+    const refused = await post(`http://${server.furtherAddress('Sagemaker HTTPService')}/invocations`, jsonRequest)
+    assert.equal(refused.status, 404)
+    assert.match(String(json(refused)['error']), new RegExp(`^${text}: the server has \\d models, and`))
+    await using triton = await startServerProcess([...flags, '--triton-defaults'])
+    const told = await post(`http://${triton.furtherAddress('Sagemaker HTTPService')}/invocations`, jsonRequest)
+    assert.deepEqual([told.status, told.type, json(told)], [404, 'text/plain', { error: text }])
   })
 
   test('of many models each is loaded, listed, invoked and unloaded', async () => {
@@ -123,12 +142,21 @@ describe('SageMaker', () => {
     assert.equal((await load('abc', first)).status, 200)
     assert.equal((await load('def', second)).status, 200)
     assert.equal((await load('abc', first)).status, 409)
+    const again = await load('other', first)
+    assert.deepEqual(
+      [again.status, json(again)],
+      [409, { error: "model 'abc' is already loaded: DELETE /models/abc unloads it" }],
+    )
     const list = json(await ask(`${url}/models`))['models'] as { modelName: string; modelUrl: string }[]
     assert.deepEqual(list, [
       { modelName: 'abc', modelUrl: first },
       { modelName: 'def', modelUrl: second },
     ])
+    assert.deepEqual(json(await ask(`${url}/models/`))['models'], list)
     assert.deepEqual(json(await ask(`${url}/models/abc`)), { modelName: 'abc', modelUrl: first })
+    for (const place of ['/models', '/models/abc']) {
+      assert.equal((await ask(`${url}${place}`, { method: 'PUT' })).status, 400, place)
+    }
     const row = Array.from({ length: 16 }, (_, i) => i)
     const tensor = (name: string): object => ({ name, datatype: 'INT32', shape: [1, 16], data: row })
     const pair = { inputs: [tensor('INPUT0'), tensor('INPUT1')] }
@@ -142,7 +170,82 @@ describe('SageMaker', () => {
     assert.deepEqual([gone.status, json(gone)], [404, { error: "model 'abc' is not loaded" }])
     assert.equal((await post(`${url}/models/abc/invoke`, pair)).status, 404)
     assert.equal((await load('abc', first)).status, 200)
+    assert.equal((await ask(`${url}/models/abc`, { method: 'DELETE' })).status, 200)
+    // Customers name an archive by its path.
+    const target = { 'X-Amzn-SageMaker-Target-Model': 'tenant/simple.tar.gz' }
+    assert.equal((await post(`${url}/models`, { model_name: 'hash', url: first }, target)).status, 200)
+    const named = await post(`${url}/models/hash/invoke`, pair, target)
+    assert.deepEqual([named.status, json(named)['model_name']], [200, 'tenant%2Fsimple.tar.gz'])
+    assert.equal((await post(`${url}/models/hash/invoke`, pair)).status, 200)
+    assert.equal((await ask(`${url}/models/hash`, { method: 'DELETE', headers: target })).status, 200)
+    const elsewhere = { 'X-Amzn-SageMaker-Target-Model': '../simple' }
+    assert.equal((await post(`${url}/models`, { model_name: 'up', url: first }, elsewhere)).status, 400)
     await server.stop()
+    await remove()
+  })
+
+  test('what is loaded twice is told in the words of Triton with --triton-defaults', async () => {
+    const { root, remove } = await temporaryRepository({
+      'repository/': '',
+      ...Object.fromEntries(['h1', 'h2'].flatMap((hash) => [[`ml/${hash}/model/config.pbtxt`, echo('')], [`ml/${hash}/model/1/`, '']])), // prettier-ignore
+    })
+    const server = await startServerProcess([
+      `--model-repository=${path.join(root, 'repository')}`,
+      '--model-control-mode=explicit',
+      '--allow-sagemaker',
+      '--sagemaker-port=0',
+      `--sagemaker-model-root=${path.join(root, 'ml')}`,
+      '--triton-defaults',
+    ])
+    const url = `http://${server.furtherAddress('Sagemaker HTTPService')}/models`
+    const load = async (name: string, hash: string): Promise<unknown[]> => {
+      const folder = path.join(root, 'ml', hash, 'model')
+      const { status, type, body } = await post(url, { model_name: name, url: folder })
+      return [status, type, body.toString()]
+    }
+    assert.deepEqual(await load('m', 'h1'), [200, 'text/plain', ''])
+    const used = `{"error":"model repository '${path.join(root, 'ml/h1')}' has already been registered"}`
+    assert.deepEqual(await load('m', 'h1'), [409, 'text/plain', used])
+    assert.deepEqual(await load('n', 'h1'), [409, 'text/plain', used])
+    const taken = `{"error":"failed to register 'm', there is a conflicting mapping for 'm'"}`
+    assert.deepEqual(await load('m', 'h2'), [409, 'text/plain', taken])
+    const absent = `{"error":"failed to register '${path.join(root, 'ml/h3/model')}', repository not found"}`
+    assert.deepEqual(await load('m', 'h3'), [400, 'text/plain', absent])
+    const missing = await ask(`${url}/n`, { method: 'DELETE' })
+    assert.deepEqual([missing.status, missing.body.length], [404, 0])
+    await server.stop()
+    await remove()
+  })
+
+  test('of the ensembles of an archive, the one that no other calls is the model', async () => {
+    const calling = (model: string): string => `platform: "ensemble" max_batch_size: 8
+      input { name: "INPUT0" data_type: TYPE_FP32 dims: -1 } output { name: "OUTPUT0" data_type: TYPE_FP32 dims: -1 }
+      ensemble_scheduling { step { model_name: "${model}" model_version: -1
+        input_map { key: "INPUT0" value: "INPUT0" } output_map { key: "OUTPUT0" value: "OUTPUT0" } } }`
+    const { root, remove } = await temporaryRepository({
+      'repository/': '',
+      'ml/h/model/a_inner/config.pbtxt': calling('part'),
+      'ml/h/model/a_inner/1/': '',
+      'ml/h/model/b_outer/config.pbtxt': calling('a_inner'),
+      'ml/h/model/b_outer/1/': '',
+      'ml/h/model/part/config.pbtxt': echo(''),
+      'ml/h/model/part/1/': '',
+    })
+    await using server = await startServerProcess([
+      `--model-repository=${path.join(root, 'repository')}`,
+      '--model-control-mode=explicit',
+      '--allow-sagemaker',
+      '--sagemaker-port=0',
+      `--sagemaker-model-root=${path.join(root, 'ml')}`,
+    ])
+    const url = `http://${server.furtherAddress('Sagemaker HTTPService')}/models`
+    const loaded = await post(url, { model_name: 'pipeline', url: path.join(root, 'ml/h/model') })
+    assert.equal(loaded.status, 200, loaded.body.toString())
+    const answer = json(await post(`${url}/pipeline/invoke`, jsonRequest))
+    assert.deepEqual((answer['outputs'] as { data: number[] }[])[0]?.data, [1, 2, 3])
+    const config = await ask(`${server.url}/v2/models/pipeline/config`)
+    assert.match(config.body.toString(), /"model_name":"a_inner"/)
+    assert.equal((await ask(`${url}/pipeline`, { method: 'DELETE' })).status, 200)
     await remove()
   })
 
@@ -224,6 +327,9 @@ describe('Vertex AI', () => {
     assert.equal((await led('v2/repository/models/a/load')).status, 403)
     assert.equal((await led('v2/systemsharedmemory/region/r/register')).status, 403)
     assert.equal((await led('v2/nothing')).status, 400)
+    assert.equal((await led('v2/repository/nothing')).status, 400)
+    assert.equal((await led('v2/models/a/infer?x=1', jsonRequest)).status, 400)
+    assert.equal((await led('v2/../metrics')).status, 400)
     assert.equal((await ask(`${url}/elsewhere`)).status, 400)
     await server.stop()
     await remove()
@@ -252,7 +358,10 @@ describe('Vertex AI', () => {
   test('a server without routes, or without one default model, does not start', async () => {
     const start = (environment: Record<string, string>, ...flags: string[]): Promise<unknown> =>
       startServerProcess([`--model-repository=${exampleModels}`, '--allow-vertex-ai', ...flags], { environment })
-    await assert.rejects(start({}), /AIP_PREDICT_ROUTE/)
+    await assert.rejects(start({}), /AIP_PREDICT_ROUTE is not defined for Vertex AI endpoint/)
+    const withoutHealth = start({ AIP_PREDICT_ROUTE: '/predict' })
+    await assert.rejects(withoutHealth, /AIP_HEALTH_ROUTE is not defined for Vertex AI endpoint/)
+    await assert.rejects(start({ ...routes, AIP_HEALTH_ROUTE: 'health' }), /a path as \/predict: got 'health'/)
     await assert.rejects(start(routes, '--vertex-ai-port=0'), /only a single model if default model is not specified/)
     await assert.rejects(
       start(routes, '--vertex-ai-port=0', '--vertex-ai-default-model=nobody'),

@@ -99,8 +99,8 @@ result = [
     [
       true,
       false,
-      [404, "Request for unknown model: 'nobody' is not found"],
-      [404, "Request for unknown model: 'nobody' is not found"],
+      [404, 'Model with name nobody does not exist.'],
+      [404, 'Model with name nobody does not exist.'],
       [400, `row 1 of input 'X' holds "a", which is no FP64`],
     ],
   )
@@ -112,4 +112,43 @@ result = [
     'simple',
     'words',
   ])
+})
+
+test("KServe's client speaks v2, over HTTP and gRPC: health, and tensors as JSON, behind JSON and as raw contents", async () => {
+  assert.deepEqual(
+    await withClient(`
+import numpy as np
+from kserve import InferenceGRPCClient, InferInput, InferRequest
+from kserve.protocol.infer_type import RequestedOutput
+rest = InferenceRESTClient(RESTConfig(protocol="v2", retries=0))
+grpc = InferenceGRPCClient("${server.grpcAddress}", retries=0)
+rows = {"numbers": np.array([[1.5, -2.0], [float("inf"), 0.1]]), "words": np.array([["ä".encode(), b""]], dtype=object)}
+async def echoed(model, is_binary, outputs, infer):
+    tensor = InferInput("X", list(rows[model].shape), {"numbers": "FP64", "words": "BYTES"}[model])
+    tensor.set_data_from_numpy(rows[model], binary_data=is_binary)
+    answer = await infer(InferRequest(model_name=model, infer_inputs=[tensor], request_id="7", request_outputs=outputs))
+    values = answer.outputs[0].as_numpy()
+    texts = [v.encode() if isinstance(v, str) else v for v in values.flatten().tolist()]
+    return answer.id == "7" and list(values.shape) == list(rows[model].shape) and texts == rows[model].flatten().tolist()
+def over_http(request):
+    return rest.infer(url, request, model_name=request.model_name)
+behind = [RequestedOutput("Y", {"binary_data": True})]
+result = [
+    [await rest.is_server_live(url), await rest.is_server_ready(url), await rest.is_model_ready(url, "simple")],
+    [await rest.is_model_ready(url, "broken"), await rest.is_model_ready(url, "nobody")],
+    [await grpc.is_server_live(), await grpc.is_server_ready(), await grpc.is_model_ready("simple")],
+    [await echoed("numbers", True, behind, over_http), await echoed("words", False, None, over_http)],
+    [await echoed("words", True, behind, over_http), await echoed("words", False, behind, over_http)],
+    [await echoed(model, is_binary, None, grpc.infer) for model in rows for is_binary in (True, False)],
+]
+await grpc.close()`),
+    [
+      [true, true, true],
+      [false, false],
+      [true, true, true],
+      [true, true],
+      [true, true],
+      [true, true, true, true],
+    ],
+  )
 })

@@ -259,6 +259,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'frontends/kserve1/cloud-event.ts mostMembers',
   ],
   'folders of an archive that SageMaker loads': ['frontends/sagemaker/sagemaker-models.ts mostFolders'],
+  'loads and unloads by SageMaker that wait for their turn': ['frontends/sagemaker/sagemaker-models.ts mostWaiting'],
   "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": [
     'repository/mapped-folders.ts mostMappedModels',
   ],

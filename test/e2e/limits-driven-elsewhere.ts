@@ -296,6 +296,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/cloud-front-ends.test.ts',
     'an archive of 257 folders is refused',
   ),
+  'loads and unloads by SageMaker that wait for their turn': elsewhere(
+    'src/frontends/sagemaker/sagemaker-models.test.ts',
+    'of loads and unloads that come one after the other 256 wait',
+  ),
   "models outside the repositories: those of SageMaker and of TensorFlow Serving's configuration": elsewhere(
     'src/repository/mapped-folders.test.ts',
     '10000 models are the most',

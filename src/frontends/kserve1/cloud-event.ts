@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { inOwnWords, WordedError } from '../../model/worded-error.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
+import type { EventOptions } from '../../ports/http/http-options.ts'
 import { WrappedRequest } from '../../ports/http/wrapped-request.ts'
 import { char, JsonScanner } from '../../protocol/json-scanner.ts'
 import { headerOf, HttpResponse } from '../../transport/http1/http-message.ts'
@@ -16,29 +17,53 @@ const batchType = 'application/cloudevents-batch+json'
 const mostStructuredBytes = 1024 * 1024
 /** Attributes and extensions of an event. Each is a text and a view. */
 const mostMembers = 1024
-/** A request with all of these headers is a binary event, as in KServe's own server. */
-const binaryHeaders = ['ce-specversion', 'ce-source', 'ce-type', 'ce-id']
+/** An event has all of these. A request with a header for each of them is a binary event, as in KServe's own server. */
+const requiredAttributes = ['specversion', 'source', 'type', 'id']
 /** A plain JSON body with all of these members is taken for an event. */
-const eventMembers = ['specversion', 'source', 'type', 'id', 'time', 'data']
+const eventMembers = [...requiredAttributes, 'time', 'data']
 
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
+/** What the event of an answer is made of. */
+type EventParts = { readonly modelName: string; readonly clock: Clock; readonly options: EventOptions }
+
+/** An attribute by its name, with its value as JSON in a structured event and as it is in a header. */
+type Attribute = readonly [name: string, value: string]
+
 /** The request inside an event; the request itself when it is no event. Throws INVALID_ARG for an event without data. */
-export function withoutCloudEvent(http: PortRequest, modelName: string, clock: Clock): PortRequest {
+export function withoutCloudEvent(http: PortRequest, parts: EventParts): PortRequest {
   const given = headerOf(http.headers, 'content-type') ?? ''
   const type = (given.split(';', 1)[0] ?? '').trim().toLowerCase()
   if (type === structuredType) {
-    const data = inOwnWords(() => dataOf(http.body))
-    return new EventRequest(http, modelName, clock, data)
+    const members = inOwnWords(() => structuredMembers(http.body))
+    return new EventRequest(http, parts, dataOf(members), parts.options.isMerged ? keptMembers(members) : [])
   }
   if (type === batchType) throw invalid('a batch of CloudEvents is not taken: send each event by itself')
   const version = headerOf(http.headers, 'ce-specversion')
   if (version === null) return mayBeEvent(http.body) ? new DataRequest(http) : http
-  if (binaryHeaders.some((name) => headerOf(http.headers, name) === null)) return http
+  if (requiredAttributes.some((name) => headerOf(http.headers, `ce-${name}`) === null)) return http
   if (version !== '1.0' && version !== '0.3') {
     throw invalid(`Cloud Event Exceptions: Found invalid specversion ${version.slice(0, 100)}`)
   }
-  return new EventRequest(http, modelName, clock, null)
+  return new EventRequest(http, parts, null, parts.options.isMerged ? keptHeaders(http.headers) : [])
+}
+
+/** Attributes that an answer has of its own, and the data. */
+const ownAttributes: ReadonlySet<string> = new Set(
+  ['specversion', 'id', 'source', 'type', 'time', 'datacontenttype', 'data', 'data_base64'], // prettier-ignore
+)
+
+const keptMembers = (members: ReadonlyMap<string, Buffer>): Attribute[] =>
+  [...members].flatMap(([name, value]) => (ownAttributes.has(name) ? [] : [[name, value.toString()] as const]))
+
+function keptHeaders(headers: readonly string[]): Attribute[] {
+  const kept: Attribute[] = []
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const [header = '', value = ''] = [headers[i]?.toLowerCase(), headers[i + 1]]
+    const isKept = header.startsWith('ce-') && !ownAttributes.has(header.slice(3)) && /^[\x20-\x7e]*$/.test(value)
+    if (isKept) kept.push([header.slice(3), value])
+  }
+  return kept
 }
 
 const quote = 0x22
@@ -50,15 +75,20 @@ function mayBeEvent(body: Buffer): boolean {
   return !isPlain && body.length <= mostStructuredBytes && body.includes('"specversion"')
 }
 
-/** The value of `data` in a structured event, or the bytes of `data_base64`. */
-function dataOf(body: Buffer): Buffer {
+function structuredMembers(body: Buffer): ReadonlyMap<string, Buffer> {
   if (body.length > mostStructuredBytes) {
     const what = `a structured CloudEvent of ${body.length} bytes is too large, at most ${mostStructuredBytes} are read`
     throw invalid(`${what}: send a binary event, with the attributes in headers`)
   }
   const members = membersOf(body)
   if (members === null) throw invalid('a structured CloudEvent must be a JSON object')
-  if (!members.has('specversion')) throw invalid("the CloudEvent has no 'specversion'")
+  const missing = requiredAttributes.find((name) => !members.has(name))
+  if (missing !== undefined) throw invalid(`the CloudEvent has no '${missing}'`)
+  return members
+}
+
+/** The value of `data` in a structured event, or the bytes of `data_base64`. */
+function dataOf(members: ReadonlyMap<string, Buffer>): Buffer {
   const data = members.get('data') ?? decoded(members.get('data_base64'))
   if (data === null) throw invalid("the CloudEvent has no 'data'")
   return data
@@ -112,16 +142,17 @@ class DataRequest extends WrappedRequest {
 }
 
 class EventRequest extends WrappedRequest {
-  readonly #source: string
+  readonly #parts: EventParts
   /** Null: a binary event, whose body is the data. */
   readonly #data: Buffer | null
-  readonly #clock: Clock
+  /** What the answer keeps of the request. */
+  readonly #kept: readonly Attribute[]
 
-  constructor(inner: PortRequest, modelName: string, clock: Clock, data: Buffer | null) {
+  constructor(inner: PortRequest, parts: EventParts, data: Buffer | null, kept: readonly Attribute[]) {
     super(inner)
-    this.#clock = clock
-    this.#source = `io.kserve.inference.${modelName}`
+    this.#parts = parts
     this.#data = data
+    this.#kept = kept
   }
 
   override get body(): Buffer {
@@ -134,21 +165,23 @@ class EventRequest extends WrappedRequest {
       this.inner.respond(response)
       return
     }
+    const { modelName, clock, options } = this.#parts
     const attributes = {
       specversion: '1.0',
       id: randomUUID(),
-      source: this.#source,
-      type: 'io.kserve.inference.response',
-      time: new Date(this.#clock.wallMs()).toISOString(),
+      source: options.source === '' ? `io.kserve.inference.${modelName}` : options.source,
+      type: options.type,
+      time: new Date(clock.wallMs()).toISOString(),
     }
     if (this.#data === null) {
-      const named = Object.entries(attributes).flatMap(([name, value]) => [`ce-${name}`, value])
+      const named = [...Object.entries(attributes), ...this.#kept].flatMap(([name, value]) => [`ce-${name}`, value])
       const all = [...headers, ...named]
       this.inner.respond(new HttpResponse(status, contentType, parts, { headers: all, release, closesConnection }))
       return
     }
     const head = JSON.stringify({ ...attributes, datacontenttype: contentType })
-    const pieces = [Buffer.from(`${head.slice(0, -1)},"data":`), ...parts, Buffer.from('}')]
+    const kept = this.#kept.map(([name, json]) => `,${JSON.stringify(name)}:${json}`).join('')
+    const pieces = [Buffer.from(`${head.slice(0, -1)}${kept},"data":`), ...parts, Buffer.from('}')]
     this.inner.respond(new HttpResponse(status, structuredType, pieces, { headers, release, closesConnection }))
   }
 }

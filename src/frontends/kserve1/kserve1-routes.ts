@@ -5,7 +5,8 @@ import { errorResponse, jsonResponse, metricsResponse } from '../../ports/http/e
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { acting, get, large, open, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { refuseIn, telling } from '../../ports/http/telling.ts'
-import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
+import { jsonType, plainType } from '../../transport/http1/http-message.ts'
+import { absentModel } from './absent-model.ts'
 import { withoutCloudEvent } from './cloud-event.ts'
 import { predictEndpoint, type PredictParts } from './predict-endpoint.ts'
 import { PredictTimes } from './predict-times.ts'
@@ -19,7 +20,9 @@ export function kserve1Routes(parts: PredictParts, options: HttpOptions): Route[
     open(get('/', 'health', (http) => http.respond(jsonResponse(alive)))),
     get('/v1/models', 'metadata', listModels(parts.engine)),
     get('/v1/models/{model}', 'health', modelReady(parts.engine)),
-    large(post('/v1/models/{model}:predict', 'inference', asEvent(parts, predictEndpoint(parts, options, times)))),
+    large(
+      post('/v1/models/{model}:predict', 'inference', asEvent(parts, options, predictEndpoint(parts, options, times))),
+    ),
     large(post('/v1/models/{model}:explain', 'inference', explain(parts.engine))),
     ...(times === null ? [] : [acting('metrics', get('/metrics', 'statistics', showTimes(times), plainType))]),
   ]
@@ -39,20 +42,18 @@ const showTimes =
   }
 
 /** The request may come as a CloudEvent. */
-const asEvent = ({ engine, clock }: PredictParts, handle: RouteHandler): RouteHandler =>
+const asEvent = ({ engine, clock }: PredictParts, { cloudEvents }: HttpOptions, handle: RouteHandler): RouteHandler =>
   telling(refuseIn(engine), (http, name, version, caller) =>
-    handle(withoutCloudEvent(http, name, clock), name, version, caller),
+    handle(withoutCloudEvent(http, { modelName: name, clock, options: cloudEvents }), name, version, caller),
   )
 
 /** KServe runs explainers in containers of their own, in front of the model. */
-const explain =
-  (engine: Engine): RouteHandler =>
-  (http, name) => {
+const explain = (engine: Engine): RouteHandler =>
+  telling(refuseIn(engine), (_, name) => {
+    if (!engine.isModelReady(name, '')) throw absentModel(engine, name)
     const text = `model '${name}' has no explainer: this server runs models, and an explainer stands in front of it`
-    const error = ServerError.withoutStack('UNSUPPORTED', `${text}. POST /v1/models/${name}:predict runs the model.`)
-    engine.refusals.count(error)
-    http.respond(errorResponse(error, jsonType))
-  }
+    throw ServerError.withoutStack('UNSUPPORTED', `${text}. POST /v1/models/${name}:predict runs the model.`)
+  })
 
 const listModels =
   (engine: Engine): RouteHandler =>
@@ -67,15 +68,6 @@ const listModels =
 const modelReady =
   (engine: Engine): RouteHandler =>
   (http, name) => {
-    const ready = engine.isModelReady(name, '')
-    if (ready || engine.index().some((entry) => entry.name === name)) {
-      http.respond(new HttpResponse(ready ? 200 : 503, jsonType, [Buffer.from(JSON.stringify({ name, ready }))]))
-      return
-    }
-    http.respond(
-      errorResponse(
-        ServerError.withoutStack('NOT_FOUND', `Request for unknown model: '${name}' is not found`),
-        jsonType,
-      ),
-    )
+    if (engine.isModelReady(name, '')) http.respond(jsonResponse(Buffer.from(JSON.stringify({ name, ready: true }))))
+    else http.respond(errorResponse(engine.wording.tell(absentModel(engine, name)), jsonType))
   }

@@ -1,6 +1,7 @@
 // POST /v1/models/{model}:predict: rows in, one answer with as many rows out.
 
 import type { Caller } from '../../access/caller.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { RequestHead } from '../../model/request-origin.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -16,6 +17,7 @@ import { readJsonRequestHead } from '../../protocol/json-request-head.ts'
 import { readPredictRequest, type ParsedPredict } from '../../protocol/predict-request.ts'
 import { writePredictResponse } from '../../protocol/predict-response.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
+import { absentModel } from './absent-model.ts'
 import type { PredictTimes } from './predict-times.ts'
 
 /** Checking each row costs as much as reading it, so a thread reads what is half as long as elsewhere. */
@@ -34,10 +36,18 @@ export function predictEndpoint(
 ): RouteHandler {
   const limits = { ...options.requestLimits, maxInputBytes: options.maxInputBytes }
   return (http, modelName, modelVersion, caller) =>
-    new PredictExchange(parts, limits, http, caller, times).begin(modelName, modelVersion)
+    new PredictExchange({ parts, limits, times, modelName }, http, caller).begin(modelName, modelVersion)
+}
+
+type PredictSettings = {
+  readonly parts: PredictParts
+  readonly limits: RequestLimits
+  readonly times: PredictTimes | null
+  readonly modelName: string
 }
 
 class PredictExchange extends HttpExchange {
+  readonly #askedModel: string
   readonly #offload: JsonOffload
   readonly #limits: RequestLimits
   readonly #times: PredictTimes | null
@@ -46,18 +56,20 @@ class PredictExchange extends HttpExchange {
   #begunNs = 0
   #readNs = 0
 
-  constructor(
-    parts: PredictParts,
-    limits: RequestLimits,
-    http: PortRequest,
-    caller: Caller,
-    times: PredictTimes | null,
-  ) {
+  constructor({ parts, limits, times, modelName }: PredictSettings, http: PortRequest, caller: Caller) {
     super(parts, http, caller, true)
     this.#offload = parts.offload
     this.#limits = limits
     this.#times = times
+    this.#askedModel = modelName
     if (times !== null) this.#begunNs = parts.clock.nowNs()
+  }
+
+  /** A model that is known and does not serve is a 503 here, as the path that asks for its readiness has it. */
+  protected override told(reason: unknown): ServerError {
+    const error = super.told(reason)
+    const isAbsent = this.signature === null && error.code === 'NOT_FOUND'
+    return isAbsent ? super.told(absentModel(this.parts.engine, this.#askedModel)) : error
   }
 
   override head(): RequestHead {

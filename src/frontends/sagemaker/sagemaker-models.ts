@@ -10,17 +10,36 @@ import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
+import type { ErrorWording } from '../../model/error-wording.ts'
 import type { FolderMap } from '../../model/folder-map.ts'
-import { emptyResponse, jsonResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { emptyResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { ownType } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
-import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
+import { headerOf, HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
 
-/** The model as the customer named it; the path has SageMaker's own name for it. */
-export const targetModelHeader = 'x-amzn-sagemaker-target-model'
+/** The model as the customer named it, often by the path of an archive; the path of the request has SageMaker's own name for it. */
+const targetModelHeader = 'x-amzn-sagemaker-target-model'
+
+/** The name of a model is one folder, so a slash in it is written as in a URL. */
+const plainName = (name: string): string => name.replaceAll('/', '%2F')
+
+/** The model that the customer named; null where the header is missing, as in tests on a machine of one's own. */
+export function targetModel(headers: readonly string[]): string | null {
+  const name = headerOf(headers, targetModelHeader)
+  return name === null ? null : plainName(name)
+}
+
+/** As in Triton, an unknown path is a 400, and so is a method that `/models` does not have. */
+export const unknownCall =
+  ({ isTriton }: ErrorWording) =>
+  (http: PortRequest): void => {
+    const text = 'SageMaker has the paths /ping, /invocations, /models, /models/{model} and /models/{model}/invoke'
+    http.respond(isTriton ? emptyResponse(400) : messageResponse(400, text, jsonType))
+  }
 
 export type SagemakerModelParts = { readonly engine: Engine; readonly log: Log; readonly folders: FolderMap }
 
@@ -40,6 +59,12 @@ const mostConfigBytes = 4 * 1024 * 1024
 const mostFolders = 256
 /** Of SageMaker's name of a model, which is kept, and of the place of its folder. */
 const mostNameChars = 4096
+/** Loads and unloads that wait for their turn. Clients need not wait for them, so nothing else bounds them. */
+const mostWaiting = 256
+const waitingLine = {
+  most: mostWaiting,
+  refusal: () => ServerError.withoutStack('UNAVAILABLE', `${mostWaiting} loads and unloads wait, try again later`),
+}
 
 export class SagemakerModels {
   readonly #parts: SagemakerModelParts
@@ -47,7 +72,7 @@ export class SagemakerModels {
   readonly #log: Log
   readonly #loaded = new Map<string, LoadedModel>()
   /** Changes come one after the other, as behind Triton's lock. */
-  readonly #changes = new Turnstile(1)
+  readonly #changes = new Turnstile(1, waitingLine)
 
   constructor(parts: SagemakerModelParts, root: string) {
     this.#parts = parts
@@ -64,20 +89,25 @@ export class SagemakerModels {
   }
 
   readonly listOrLoad: RouteHandler = (http, _, __, caller) => {
+    const { engine } = this.#parts
     if (http.method === 'GET') {
       const isVisible = visibleModels(caller, 'model-repository') ?? (() => true)
-      const { engine } = this.#parts
       const ready = [...this.#loaded].filter(([, { name }]) => isVisible(name) && engine.isModelReady(name, ''))
-      http.respond(jsonResponse(jsonOf({ models: ready.map(([key, { url }]) => shown(key, url)) })))
-    } else this.#change(http, caller, (origin) => this.#load(http, caller, origin))
+      http.respond(this.#json({ models: ready.map(([key, { url }]) => shown(key, url)) }))
+    } else if (http.method === 'POST') this.#change(http, caller, (origin) => this.#load(http, caller, origin))
+    else unknownCall(engine.wording)(http)
   }
 
   readonly showOrUnload: RouteHandler = (http, key, _, caller) => {
     if (http.method === 'DELETE') this.#change(http, caller, (origin) => this.#unload(http, key, caller, origin))
-    else {
+    else if (http.method === 'GET') {
       const model = this.#loaded.get(key)
-      http.respond(model === undefined ? this.#notFound(key) : jsonResponse(jsonOf(shown(key, model.url))))
-    }
+      http.respond(model === undefined ? this.#notFound(key) : this.#json(shown(key, model.url)))
+    } else unknownCall(this.#parts.engine.wording)(http)
+  }
+
+  #json(value: unknown): HttpResponse {
+    return new HttpResponse(200, ownType(this.#parts.engine.wording), [Buffer.from(JSON.stringify(value))])
   }
 
   #notFound(key: string): HttpResponse {
@@ -95,7 +125,7 @@ export class SagemakerModels {
         const error = engine.wording.tell(reason)
         const failure = isOutOfMemory(error.message) ? outOfMemoryStatus : 400
         const status = error.code === 'ALREADY_EXISTS' ? 409 : error.code === 'FORBIDDEN' ? 403 : failure
-        http.respond(messageResponse(status, error.message, jsonType))
+        http.respond(messageResponse(status, error.message, ownType(engine.wording)))
       },
     )
   }
@@ -106,12 +136,11 @@ export class SagemakerModels {
     const request = parseJsonDocument(http.body)
     const key = textOf(memberOf(request, 'model_name'), 'model_name')
     const url = textOf(memberOf(request, 'url'), 'url')
-    const name = headerOf(http.headers, targetModelHeader) ?? key
+    const name = targetModel(http.headers) ?? plainName(key)
     requireRight(caller, 'model-repository', name)
-    if (this.#loaded.has(key)) throw alreadyLoaded(key)
     const found = await findModels(await this.#folderOf(url), name)
-    for (const one of found.folders.keys()) if (folders.models.has(one)) throw alreadyLoaded(one)
     const mapped = [...found.folders.keys()]
+    this.#requireNew(key, found.url, mapped)
     try {
       for (const [one, folder] of found.folders) folders.map(one, { folder, configText: null })
       this.#log.info(`Loading SageMaker TargetModel: ${name}`)
@@ -122,6 +151,23 @@ export class SagemakerModels {
       await this.#unmap(mapped)
       throw reason
     }
+  }
+
+  /** Throws ALREADY_EXISTS for a folder, a name of SageMaker or a name of a model that is in use. */
+  #requireNew(key: string, url: string, names: readonly string[]): void {
+    const { engine, folders } = this.#parts
+    const { isTriton } = engine.wording
+    const [used] = [...this.#loaded].find(([, model]) => model.url === url) ?? []
+    const taken = names.find((one) => folders.models.has(one))
+    let text = ''
+    if (isTriton && used !== undefined) text = `model repository '${url}' has already been registered`
+    else if (isTriton && taken !== undefined)
+      text = `failed to register '${taken}', there is a conflicting mapping for '${taken}'`
+    else {
+      const name = this.#loaded.has(key) ? key : (used ?? taken)
+      if (name !== undefined) text = `model '${name}' is already loaded: DELETE /models/${name} unloads it`
+    }
+    if (text !== '') throw ServerError.withoutStack('ALREADY_EXISTS', text)
   }
 
   async #unload(http: PortRequest, key: string, caller: Caller, origin: ChangeOrigin): Promise<HttpResponse> {
@@ -155,7 +201,10 @@ export class SagemakerModels {
       )
     }
     const [root, real] = await Promise.all([realpath(this.#root), realpath(folder)]).catch((reason: unknown) => {
-      throw ServerError.withoutStack('INVALID_ARG', `cannot read the folder of "url" '${url}': ${codeOf(reason)}`)
+      const text = this.#parts.engine.wording.isTriton
+        ? `failed to register '${folder}', repository not found`
+        : `cannot read the folder of "url" '${url}': ${codeOf(reason)}`
+      throw ServerError.withoutStack('INVALID_ARG', text)
     })
     if (relative(root, real).startsWith('..')) {
       throw ServerError.withoutStack('INVALID_ARG', `Invalid "url" '${url}': it leads out of ${this.#root}`)
@@ -166,11 +215,7 @@ export class SagemakerModels {
 
 const isPlainName = (part: string): boolean => /^[\w.]+$/.test(part) && part !== '..'
 const codeOf = (reason: unknown): string => (reason as NodeJS.ErrnoException).code ?? 'unknown reason'
-const jsonOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))
 const shown = (modelName: string, modelUrl: string): object => ({ modelName, modelUrl })
-
-const alreadyLoaded = (name: string): ServerError =>
-  ServerError.withoutStack('ALREADY_EXISTS', `model '${name}' is already loaded: DELETE /models/${name} unloads it`)
 
 function textOf(value: unknown, name: string): string {
   if (typeof value === 'string' && value !== '' && value.length <= mostNameChars) return value
@@ -180,7 +225,7 @@ function textOf(value: unknown, name: string): string {
 
 /**
  * The folders of models by the names under which they are served. A folder with a configuration is one model. Else its folders
- * are models: one of them, or an ensemble and its parts. The ensemble gets the name.
+ * are models: one of them, or an ensemble and its parts. The ensemble that no other one calls gets the name.
  */
 async function findModels(
   folder: string,
@@ -202,9 +247,16 @@ async function findModels(
       `'${folder}' has ${names.length} folders, at most ${mostFolders} are read`,
     )
   }
+  names.sort()
   const ensembles: string[] = []
-  for (const one of names) if (await isEnsembleFolder(join(folder, one))) ensembles.push(one)
-  const main = ensembles[0] ?? (names.sort().at(-1) as string)
+  const called = new Set<string>()
+  for (const one of names) {
+    const steps = await stepsOfEnsemble(join(folder, one))
+    if (steps === null) continue
+    ensembles.push(one)
+    for (const step of steps) called.add(step)
+  }
+  const main = ensembles.find((one) => !called.has(one)) ?? ensembles[0] ?? (names.at(-1) as string)
   const parts = ensembles.length === 0 ? [] : names.filter((one) => one !== main)
   return { url: folder, folders: new Map([[name, join(folder, main)], ...parts.map(partOf)]) }
 
@@ -219,11 +271,14 @@ const isFile = async (path: string): Promise<boolean> =>
     () => false,
   )
 
-async function isEnsembleFolder(folder: string): Promise<boolean> {
+/** The models that the ensemble in a folder calls; null where there is no ensemble. */
+async function stepsOfEnsemble(folder: string): Promise<string[] | null> {
   const path = join(folder, 'config.pbtxt')
   const size = await stat(path).then(
     (found) => (found.isFile() ? found.size : Infinity),
     () => Infinity,
   )
-  return size <= mostConfigBytes && /platform:\s*"ensemble"/.test(await readFile(path, 'utf8'))
+  const text = size <= mostConfigBytes ? await readFile(path, 'utf8') : ''
+  if (!/platform:\s*"ensemble"/.test(text)) return null
+  return [...text.matchAll(/model_name:\s*"([^"]*)"/g)].map(([, name = '']) => name)
 }

@@ -4,6 +4,7 @@
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { emptyResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { ownType } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import {
   anyMethod,
@@ -16,9 +17,9 @@ import {
   type RouteHandler,
 } from '../../ports/http/route.ts'
 import { refuseIn, telling } from '../../ports/http/telling.ts'
-import { headerOf, jsonType, type HttpResponse } from '../../transport/http1/http-message.ts'
+import { jsonType, plainType, type HttpResponse } from '../../transport/http1/http-message.ts'
 import { SageMakerRequest } from './sagemaker-request.ts'
-import { SagemakerModels, targetModelHeader, type SagemakerModelParts } from './sagemaker-models.ts'
+import { SagemakerModels, targetModel, unknownCall, type SagemakerModelParts } from './sagemaker-models.ts'
 import { isOutOfMemory, outOfMemoryStatus } from './out-of-memory.ts'
 
 export type SagemakerSettings = {
@@ -41,36 +42,31 @@ export function sagemakerRoutes(parts: SagemakerParts, settings: SagemakerSettin
     const isHealthy = settings.pingMode === 'live' ? engine.isLive : engine.isReady
     http.respond(emptyResponse(isHealthy ? 200 : 400))
   }
-  const invoke = telling(refuseIn(engine), (http, _, version, caller) => {
+  const type = ownType(engine.wording)
+  const invoke = telling(refuseIn(engine, type), (http, _, version, caller) => {
     const request = new SageMakerRequest(http, null)
     parts.inference[settings.inferenceType](request, defaultModel(engine, settings.defaultModel), version, caller)
   })
-  const invokeOne = telling(refuseIn(engine), (http, key, version, caller) => {
+  const invokeOne = telling(refuseIn(engine, type), (http, key, version, caller) => {
     if (!models.has(key)) http.respond(notLoaded(engine, key))
     else {
       const statusOf = (response: HttpResponse): number => invokeStatus(response, engine.wording.isTriton)
-      const name = headerOf(http.headers, targetModelHeader) ?? models.nameOf(key)
+      const name = targetModel(http.headers) ?? models.nameOf(key)
       parts.inference.infer(new SageMakerRequest(http, statusOf), name, version, caller)
     }
   })
   return [
-    get('/ping', 'health', ping),
-    large(post('/invocations', 'inference', invoke)),
+    get('/ping', 'health', ping, plainType),
+    large(post('/invocations', 'inference', invoke, plainType)),
     // SageMaker's name of a model is a key of its own: rights that name models are compared when the model is known.
-    forAll({ ...get('/models', 'model-repository', models.listOrLoad), methods: ['GET', 'POST'] }),
-    forAll({ ...get('/models/{key}', 'model-repository', models.showOrUnload), methods: ['GET', 'DELETE'] }),
+    anyway(forAll(get('/models[/]', 'model-repository', models.listOrLoad))),
+    anyway(forAll(get('/models/{key}', 'model-repository', models.showOrUnload))),
     large(post('/models/{key}/invoke', 'inference', invokeOne)),
-    { ...get(everyOtherPath, 'metadata', unknownPath(engine)), methods: anyMethod },
+    anyway(get(everyOtherPath, 'metadata', unknownCall(engine.wording))),
   ]
 }
 
-/** As in Triton, an unknown path is a 400. */
-const unknownPath =
-  (engine: Engine): RouteHandler =>
-  (http) => {
-    const text = 'SageMaker has the paths /ping, /invocations, /models, /models/{model} and /models/{model}/invoke'
-    http.respond(engine.wording.isTriton ? emptyResponse(400) : messageResponse(400, text, jsonType))
-  }
+const anyway = (route: Route): Route => ({ ...route, methods: anyMethod })
 
 /** SageMaker's multi-model endpoints know 200, 404, 409 and 507. An answer that a retry may better keeps its 503. */
 function invokeStatus(response: HttpResponse, isTriton: boolean): number {
@@ -86,14 +82,13 @@ const notLoaded = (engine: Engine, key: string): HttpResponse =>
     ? emptyResponse(404)
     : messageResponse(404, `model '${key}' is not loaded: POST /models loads it`, jsonType)
 
-/** Throws INVALID_ARG unless a model was named or there is only one. */
+/** Throws NOT_FOUND unless a model was named or there is only one: Triton asks for a model of this name then. */
 function defaultModel(engine: Engine, named: string): string {
   if (named !== '') return named
   const names = new Set([...engine.models()].map(({ name }) => name))
   const [only] = names
   if (only !== undefined && names.size === 1) return only
-  throw ServerError.withoutStack(
-    'INVALID_ARG',
-    `the server has ${names.size} models, and the environment variable SAGEMAKER_TRITON_DEFAULT_MODEL_NAME names none of them`,
-  )
+  const text = "Request for unknown model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME' is not found"
+  const advice = `: the server has ${names.size} models, and the environment variable names none of them`
+  throw ServerError.withoutStack('NOT_FOUND', engine.wording.isTriton ? text : `${text}${advice}`)
 }

@@ -44,9 +44,13 @@ export class MetadataEndpoints {
     request.respond(this.#told(request, { live: isLive }, emptyResponse(isLive ? 200 : 400)))
   }
 
-  /** KServe's own server answers with JSON. Who asks for JSON gets it; others get the empty body of Triton. */
+  /**
+   * KServe's own server answers with JSON, and its clients take anything. Who asks for JSON gets it, and so does who takes all when the
+   * answer is good. NVIDIA's clients say nothing, and get the empty body of Triton.
+   */
   #told(request: HttpRequest, value: object, empty: HttpResponse): HttpResponse {
-    const wantsJson = !this.#engine.wording.isTriton && headerOf(request.headers, 'accept')?.includes(jsonType) === true
+    const accepted = this.#engine.wording.isTriton ? '' : (headerOf(request.headers, 'accept') ?? '')
+    const wantsJson = accepted.includes(jsonType) || (empty.status === 200 && accepted.includes('*/*'))
     return wantsJson ? new HttpResponse(empty.status, jsonType, [encodeJson(value)], { headers: empty.headers }) : empty
   }
 

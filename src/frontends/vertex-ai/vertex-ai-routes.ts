@@ -7,7 +7,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { emptyResponse, messageResponse } from '../../ports/http/error-response.ts'
 import { HttpCallFacts } from '../../ports/http/http-call-facts.ts'
-import { JsonHeaderSizeRequest } from '../../ports/http/json-header-size-request.ts'
+import { JsonHeaderSizeRequest, ownType } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, get, large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { Router, type RouteMatch } from '../../ports/http/router.ts'
@@ -47,7 +47,10 @@ const allowed: readonly RegExp[] = [
 ]
 const sent: RegExp = /\/(infer|generate|generate_stream|index)$/
 /** Where it may not lead: what changes the server. */
-const forbidden: RegExp = /^\/v2\/((system|cuda)sharedmemory|repository)\//
+const forbidden: readonly RegExp[] = [
+  /^\/v2\/(system|cuda)sharedmemory(\/region\/[^/]+)?\/(un)?register$/,
+  /^\/v2\/repository(\/[^/]+)?\/models\/[^/]+\/(un)?load$/,
+]
 
 /** Throws INVALID_ARG unless the default model is there, as Triton does when it starts. */
 export function vertexAiRoutes(parts: VertexAiParts, settings: VertexAiSettings): Route[] {
@@ -55,7 +58,7 @@ export function vertexAiRoutes(parts: VertexAiParts, settings: VertexAiSettings)
   const model = requireDefaultModel(engine, settings.defaultModel)
   const redirects = new Redirects(parts)
   const health = (http: PortRequest): void => http.respond(emptyResponse(engine.isReady ? 200 : 400))
-  const predict = telling(refuseIn(engine), (http, _, version, caller) => {
+  const predict = telling(refuseIn(engine, ownType(engine.wording)), (http, _, version, caller) => {
     const redirect = headerOf(http.headers, redirectHeader)
     if (redirect !== null) redirects.follow(http, `/${redirect}`)
     else parts.infer(new JsonHeaderSizeRequest(http, mediaType), model, version, caller)
@@ -64,8 +67,8 @@ export function vertexAiRoutes(parts: VertexAiParts, settings: VertexAiSettings)
   const unknown = (http: PortRequest): void =>
     http.respond(engine.wording.isTriton ? emptyResponse(400) : messageResponse(400, text, jsonType))
   return [
-    get(settings.healthRoute, 'health', health),
-    large(post(settings.predictRoute, 'inference', predict)),
+    get(settings.healthRoute, 'health', health, plainType),
+    large(post(settings.predictRoute, 'inference', predict, plainType)),
     { ...get(everyOtherPath, 'metadata', unknown), methods: anyMethod },
   ]
 }
@@ -89,7 +92,7 @@ class Redirects {
   follow(http: PortRequest, target: string): void {
     const found = allowed.some((pattern) => pattern.test(target)) ? this.#find(target) : null
     if (found === null) {
-      const isForbidden = forbidden.test(target)
+      const isForbidden = forbidden.some((pattern) => pattern.test(target))
       const { isTriton } = this.#parts.engine.wording
       const status = isForbidden ? 403 : 400
       const why = isForbidden ? 'it changes the server' : 'there is no such path'

@@ -3,6 +3,16 @@ import { ServerError } from '../../base/server-error.ts'
 import type { InferLimits } from '../../protocol/request-limits.ts'
 import type { HttpTransportOptions } from '../../transport/http1/http-transport-options.ts'
 
+/** As KServe's own server reads the variables of its environment. */
+export type EventOptions = {
+  /** `CE_SOURCE`; '' names the model. */
+  readonly source: string
+  /** `CE_TYPE` */
+  readonly type: string
+  /** `CE_MERGE`: an answer keeps the other attributes of its request. */
+  readonly isMerged: boolean
+}
+
 /** The flags `--http-…`: the options of the transport and of the port. */
 export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   /** `--http-max-input-size`: the most bytes of a body, as sent and after decompression. */
@@ -16,6 +26,8 @@ export type HttpOptions = Omit<HttpTransportOptions, 'bodyLimitBytes'> & {
   readonly hasKserveV1: boolean
   /** `--kserve-v1-metrics`: `/metrics` of the HTTP port tells the times of KServe v1. */
   readonly hasKserveMetrics: boolean
+  /** What CloudEvents that answer say of themselves. */
+  readonly cloudEvents: EventOptions
   /** `--openai`: the OpenAI API is served below `/v1`. */
   readonly hasOpenAi: boolean
   /** Groups of calls of the OpenAI API that need a key, on every port that has them. */

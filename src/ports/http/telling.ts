@@ -27,9 +27,12 @@ export const telling =
 
 /** Counts the error among the refusals: its request does not reach the Engine. */
 export const refuseIn =
-  ({ wording, refusals }: { readonly wording: ErrorWording; readonly refusals: RefusalCounts }): Tell =>
+  (
+    { wording, refusals }: { readonly wording: ErrorWording; readonly refusals: RefusalCounts },
+    contentType = jsonType,
+  ): Tell =>
   (http, reason) => {
     const error = wording.tell(reason)
     refusals.count(error)
-    http.respond(errorResponse(error, jsonType))
+    http.respond(errorResponse(error, contentType))
   }
