@@ -253,11 +253,14 @@ test('models are listed below /v2, and health is told in JSON to who asks for JS
   assert.deepEqual(await health('/v2/health/ready', json), [200, '{"ready":true}'])
   assert.deepEqual(await health('/v2/models/fail/ready', json), [200, '{"name":"fail","ready":true}'])
   assert.deepEqual(await health('/v2/models/none/ready', json), [400, '{"name":"none","ready":false}'])
-  // KServe's client takes anything and reads JSON; NVIDIA's says nothing.
+  // KServe's client takes anything and reads JSON; curl and scripts for Triton take anything, too, and NVIDIA's clients say nothing.
   const any = ['Accept', '*/*'] as const
-  assert.deepEqual(await health('/v2/health/ready', any), [200, '{"ready":true}'])
-  assert.deepEqual(await health('/v2/models/fail/ready', any), [200, '{"name":"fail","ready":true}'])
-  assert.deepEqual(await health('/v2/models/none/ready', any), [400, '{"error":"Model version not ready"}'])
+  const kserve = [any, ['User-Agent', 'python-httpx/0.28.1']] as const
+  assert.deepEqual(await health('/v2/health/ready', ...kserve), [200, '{"ready":true}'])
+  assert.deepEqual(await health('/v2/models/fail/ready', ...kserve), [200, '{"name":"fail","ready":true}'])
+  assert.deepEqual(await health('/v2/models/none/ready', ...kserve), [400, '{"error":"Model version not ready"}'])
+  for (const headers of [[], [any], [any, ['User-Agent', 'curl/8.5.0']]] as const)
+    assert.deepEqual(await health('/v2/health/ready', ...headers), [200, ''])
   assert.deepEqual(await health('/v2/models/fail/ready'), [200, ''])
   const { models } = JSON.parse((await health('/v2/models'))[1]) as { models: string[] }
   assert.ok(['fail', 'repeat'].every((name) => models.includes(name)))

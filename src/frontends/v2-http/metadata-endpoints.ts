@@ -45,12 +45,14 @@ export class MetadataEndpoints {
   }
 
   /**
-   * KServe's own server answers with JSON, and its clients take anything. Who asks for JSON gets it, and so does who takes all when the
-   * answer is good. NVIDIA's clients say nothing, and get the empty body of Triton.
+   * KServe's own server answers with JSON, and its Python client reads a good answer as JSON without asking for it. That client is known
+   * by its library. Who asks for JSON gets it, too. All others get the empty body of Triton.
    */
   #told(request: HttpRequest, value: object, empty: HttpResponse): HttpResponse {
-    const accepted = this.#engine.wording.isTriton ? '' : (headerOf(request.headers, 'accept') ?? '')
-    const wantsJson = accepted.includes(jsonType) || (empty.status === 200 && accepted.includes('*/*'))
+    if (this.#engine.wording.isTriton) return empty
+    const asks = headerOf(request.headers, 'accept')?.includes(jsonType) ?? false
+    const isKServeClient = headerOf(request.headers, 'user-agent')?.startsWith('python-httpx/') ?? false
+    const wantsJson = asks || (empty.status === 200 && isKServeClient)
     return wantsJson ? new HttpResponse(empty.status, jsonType, [encodeJson(value)], { headers: empty.headers }) : empty
   }
 
