@@ -1,13 +1,16 @@
 // Messages of Envoy's API ⇄ plain values: a field has its name in camelCase, absent messages are left out, maps are Maps.
 
 import { decodeWire, encodeWire, type MessageValue, type ValueForm } from '../protobuf/message-codec.ts'
-import { requestReaderLimits } from '../protobuf/protobuf-reader.ts'
+import { requestReaderLimits, type ReaderLimits } from '../protobuf/protobuf-reader.ts'
 import { xdsMessage } from './xds-messages.ts'
+
+/** An Envoy names each of its clusters in one message, so the count of names is bounded where they are kept. */
+const xdsLimits: ReaderLimits = { ...requestReaderLimits, mostFields: 2 * requestReaderLimits.mostFields }
 
 const xdsForm: ValueForm = {
   fieldName: 'name',
   hasNulls: false,
-  limits: requestReaderLimits,
+  limits: xdsLimits,
   long: Number,
   bytes: (view) => view,
   newMap: () => new Map(),
