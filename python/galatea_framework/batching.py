@@ -17,15 +17,18 @@ def array_of(tensor):
 
 
 def tensor_of(name, array):
+    if not isinstance(array, np.ndarray):
+        # It lies on a GPU.
+        return pb_utils.Tensor.from_dlpack(name, array)
     if array.dtype == BF16 or array.dtype.name == "bfloat16":
         bits = np.ascontiguousarray(array).view(np.uint16)
         return pb_utils.Tensor.from_raw(name, BF16_CODE, bits.shape, bits)
     return pb_utils.Tensor(name, array)
 
 
-def gather(requests, join):
-    """Joins the arrays of each input with `join`; returns them by name, and the number of rows of each request."""
-    parts = [{tensor.name(): array_of(tensor) for tensor in request.inputs()} for request in requests]
+def gather(requests, read, join):
+    """Reads each input with `read`, and joins those of one name with `join`; returns them by name, and the number of rows of each request."""
+    parts = [{tensor.name(): read(tensor) for tensor in request.inputs()} for request in requests]
     names = list(parts[0])
     if any(list(part) != names for part in parts):
         raise ValueError("the requests have different inputs")

@@ -54,6 +54,10 @@ class FrameworkModel:
         """The joined inputs of all requests, by name → arrays by output name."""
         raise NotImplementedError
 
+    def read(self, tensor):
+        """An input of a request → its array."""
+        return batching.array_of(tensor)
+
     def join(self, arrays):
         """The arrays of one input, one per request → the joined input for `run`."""
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
@@ -111,6 +115,8 @@ class FrameworkModel:
         self.scalar_inputs = ()
         # The outputs that the requests of this run ask for: `run` may leave out the others.
         self.requested = frozenset(self.output_names)
+        # Those of them that a client of this run wants in memory of the GPU: `run` may leave them there.
+        self.wanted_on_gpu = frozenset()
         self._has_told_of_single_runs = False
         if self.source.is_gpu and not self.uses_gpus:
             self.logger.log_warn("model '%s': %s runs on the CPU alone" % (self.source.name, self.framework))
@@ -120,8 +126,8 @@ class FrameworkModel:
         if not self.source.is_batching or len(requests) == 1:
             return [self._answer(request) for request in requests]
         try:
-            self.requested = frozenset().union(*(request.requested_output_names() for request in requests))
-            inputs, rows = batching.gather(requests, self.join)
+            self._ask_for(requests)
+            inputs, rows = batching.gather(requests, self.read, self.join)
             return batching.scatter(self.run(inputs), rows, requests)
         except InputError:
             # The others of the batch are served, each alone.
@@ -140,15 +146,19 @@ class FrameworkModel:
 
     def _answer(self, request):
         try:
-            self.requested = frozenset(request.requested_output_names())
+            self._ask_for([request])
             inputs = {}
             for tensor in request.inputs():
-                array = batching.array_of(tensor)
+                array = self.read(tensor)
                 is_scalar = tensor.name() in self.scalar_inputs and not self.source.is_batching
                 inputs[tensor.name()] = self.join([array.reshape(()) if is_scalar else array])
             return batching.response(self.run(inputs), request)
         except Exception as error:
             return self._failed(error)
+
+    def _ask_for(self, requests):
+        self.requested = frozenset().union(*(request.requested_output_names() for request in requests))
+        self.wanted_on_gpu = frozenset().union(*(request._places or () for request in requests))
 
     def _failed(self, error):
         text = str(error) if isinstance(error, ModelError) else "%s: %s" % (type(error).__name__, error)

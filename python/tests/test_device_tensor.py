@@ -35,7 +35,7 @@ def frame_of(handle, offset, device_id, shape):
 
 
 @unittest.skipIf(shutil.which("cc") is None, "there is no C compiler (cc) on this machine")
-class DeviceTensorTest(unittest.TestCase):
+class WithFakeDriver(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -64,6 +64,8 @@ class DeviceTensorTest(unittest.TestCase):
         self.driver.cuIpcGetMemHandle(handle, address)
         return handle.raw, address.value
 
+
+class DeviceTensorTest(WithFakeDriver):
     def test_an_input_stays_where_the_client_left_it(self):
         array = np.arange(12, dtype=np.float32)
         handle, address = self.region(array)

@@ -43,6 +43,10 @@ class TritonPythonModel(FrameworkModel):
         self._guard = torch.inference_mode if source.flag("INFERENCE_MODE", True) else torch.no_grad
         self._cleans_cache = source.flag("ENABLE_CACHE_CLEANING", False) and self._device.type == "cuda"
 
+    def read(self, tensor):
+        # An input in CUDA shared memory stays where the client left it.
+        return super().read(tensor) if tensor.is_cpu() else self._torch.from_dlpack(tensor.to_dlpack())
+
     def join(self, arrays):
         if self._pinned is not None:
             self._pinned.cover()
@@ -67,6 +71,8 @@ class TritonPythonModel(FrameworkModel):
                 torch.cuda.empty_cache()
 
     def _array(self, name, answer):
+        if name in self.wanted_on_gpu and tensors.is_on_gpu(self._torch, answer):
+            return tensors.plain(answer)
         array = tensors.array_of(self._torch, name, answer)
         if array.dtype == np.object_ and self.source.is_batching:
             # A list of strings has no shape: its first dimension is the batch, the configuration gives the others.

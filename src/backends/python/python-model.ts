@@ -66,7 +66,7 @@ export class PythonModel implements LoadedModel {
       onReadinessChange: spec.onReadinessChange,
       cores: spec.cores,
       deviceId: spec.kind === 'KIND_GPU' ? spec.deviceId : undefined,
-      hasHostInputs: readParameter(this.#source.config, 'FORCE_CPU_ONLY_INPUT_TENSORS') !== 'no',
+      hasHostInputs: wantsHostInputs(this.#source.config),
       maxExecutionMs: this.#maxExecutionMs,
       tritonDeathText: (reason) =>
         reason.startsWith(overdueStart)
@@ -135,6 +135,10 @@ export class PythonModel implements LoadedModel {
     }
   }
 }
+
+/** The PyTorch backend reads tensors on its GPU, and a Python model says whether it does. */
+const wantsHostInputs = (config: ModelConfig): boolean =>
+  config.backend !== 'pytorch' && readParameter(config, 'FORCE_CPU_ONLY_INPUT_TENSORS') !== 'no'
 
 const isOnlyInstance = ({ instanceGroup }: ModelConfig): boolean =>
   instanceGroup.reduce((sum, { count, gpus }) => sum + count * Math.max(1, gpus.length), 0) === 1

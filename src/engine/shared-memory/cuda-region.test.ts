@@ -98,6 +98,19 @@ test('a model on that GPU gets the place and not the bytes', { skip }, async () 
   registry.close()
 })
 
+test('texts come to the host, where they are read', { skip }, async () => {
+  const registry = new SharedMemoryRegistry({ isAllowed: true, gpus })
+  const { address, handle } = fake.allocate(4096)
+  viewOf(address, 4096).set([1, 0, 0, 0, 97])
+  await registry.registerCuda('r', handle, 0n, 4096n)
+  const regions = RequestRegions.of(registry, new Map([[0, { region: 'r', offset: 0n, byteSize: 5n }]]), [])
+  const tensors = [new Tensor('X', 'BYTES', [1], new Uint8Array(0))]
+  await new Promise<void>((resolve) => regions?.readInputs(tensors, () => resolve(), 0))
+  assert.deepEqual([...(tensors[0] as Tensor).bytes], [1, 0, 0, 0, 97])
+  regions?.release()
+  registry.close()
+})
+
 test('hostile handles, devices and sizes are refused, and nothing stays open', { skip }, async () => {
   const registry = new SharedMemoryRegistry({ isAllowed: true, gpus })
   const { handle } = fake.allocate(4096)

@@ -79,7 +79,7 @@ export class RequestRegions {
 
   /**
    * Puts the bytes of the inputs in place, one copy each, and lets go of their regions. Calls `done` before it returns
-   * when they are small, later otherwise; exactly once. Inputs that lie on the GPU `deviceId` stay there.
+   * when they are small, later otherwise; exactly once. Inputs that lie on the GPU `deviceId` stay there, except for texts, which no GPU reads.
    */
   readInputs(tensors: Tensor[], done: (error: ServerError | null) => void, deviceId: number | null = null): void {
     let pending = this.#inputs.size
@@ -92,10 +92,10 @@ export class RequestRegions {
     }
     if (pending === 0) done(null)
     for (const [index, piece] of this.#inputs) {
-      const onDevice = deviceId === null ? null : bytesOnDevice(piece, deviceId)
+      const { name, dataType, shape } = tensors[index] as Tensor
+      const onDevice = deviceId === null || dataType === 'BYTES' ? null : bytesOnDevice(piece, deviceId)
       if (onDevice !== null) {
         // The region is held to the end of the request, because the model reads from it.
-        const { name, dataType, shape } = tensors[index] as Tensor
         tensors[index] = new Tensor(name, dataType, shape, onDevice)
         if (--pending === 0) done(failure)
         continue
@@ -107,7 +107,6 @@ export class RequestRegions {
         onRead(index, piece, noMemory(piece))
         continue
       }
-      const { name, dataType, shape } = tensors[index] as Tensor
       tensors[index] = new Tensor(name, dataType, shape, bytes)
       piece.region.read(piece.offset, bytes, (error) => onRead(index, piece, error))
     }

@@ -31,15 +31,26 @@ def join(torch, arrays, device):
 
 
 def tensor_of(torch, array):
+    if isinstance(array, torch.Tensor):
+        return array
     if array.dtype == BF16:
         # The type changes through views, because torch has no structures and numpy has no bfloat16.
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
+def is_on_gpu(torch, value):
+    return isinstance(value, torch.Tensor) and value.is_cuda
+
+
+def plain(value):
+    """The same numbers, as they travel: in rows, and without marks that torch would apply later."""
+    return value.detach().contiguous().resolve_conj().resolve_neg()
+
+
 def array_of(torch, name, value):
     if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().contiguous().resolve_conj().resolve_neg()
+        value = plain(value.detach().cpu())
         if value.dtype == torch.bfloat16:
             return value.view(torch.int16).numpy().view(BF16)
         return value.numpy()
