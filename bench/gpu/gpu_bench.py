@@ -33,7 +33,7 @@ def serving(options, repository, log_path, more=()):
     command = [options.node, launcher, "serve", "--model-repository=" + repository, "--http-port=0", "--grpc-port=0", "--metrics-port=0"]
     command += ["--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1"]
     command += ["--exit-on-error=false", "--exit-timeout-secs=5", "--allow-client-shared-memory=true", "--log-verbose=1"]
-    command += ["--backend-config=python,interpreter=" + sys.executable, "--pinned-memory-pool-byte-size=%d" % (1 << 30), *options.serve, *more]
+    command += ["--python=" + sys.executable, "--pinned-memory-pool-byte-size=%d" % (1 << 30), *options.serve, *more]
     with open(log_path, "w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=root, start_new_session=True)
     try:

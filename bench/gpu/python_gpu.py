@@ -1,6 +1,6 @@
 """python3 bench/gpu/python_gpu.py: Python models that use an NVIDIA GPU, through the server: DLPack to and from torch tensors on the GPU, calls to an
 ONNX model with tensors of the GPU, FORCE_CPU_ONLY_INPUT_TENSORS, torch.compile, several instances, what tensors in CUDA shared memory
-take in place and through the host. Needs what resnet50_onnx.py needs."""
+take in place and through the host, also with a model of the PyTorch backend. Needs what resnet50_onnx.py needs."""
 import os
 import shutil
 import sys
@@ -68,6 +68,14 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("Y", y)]) for y in made]
 '''
 
+network = '''
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, X):
+        return {"Y": 2 * X, "FACTS": torch.tensor([int(not X.is_cuda), int(X.is_cuda)], dtype=torch.int32)}
+'''
+
 tensors = 'backend: "python"\nmax_batch_size: 0\ninput { name: "X" data_type: TYPE_FP32 dims: [ -1, 64 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ -1, 64 ] }\noutput { name: "FACTS" data_type: TYPE_INT32 dims: [ 2 ] }\n'
 made = 'backend: "python"\ninput { name: "ROWS" data_type: TYPE_INT32 dims: [ 1 ] }\noutput { name: "Y" data_type: TYPE_FP32 dims: [ -1, 64 ] }\n'
 forced = 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "%s" } }\n'
@@ -80,6 +88,7 @@ def make_repository(options, folder):
         "dlpack": (dlpack, tensors + group % (kind, 1) + forced % "no"),
         "dlpack_forced": (dlpack, tensors + group % (kind, 1) + forced % "yes"),
         "dlpack_twice": (dlpack, tensors + group % (kind, 2) + forced % "no"),
+        "network": (network, tensors.replace('"python"', '"pytorch"\nruntime: "model.py"') + group % (kind, 1)),
         "maker": (maker, made + group % (kind, 1)),
         "maker_elsewhere": (maker, made + group % ("KIND_CPU" if options.cpu else "KIND_MODEL", 1)),
         "dlpack_compiled": (dlpack, tensors + group % (kind, 1)),
@@ -217,13 +226,13 @@ def main():
     try:
         model = make_model(options, make_repository(options, folder))
         with serving(options, folder, options.log or os.path.join(folder, "server.log")) as address:
-            for name in ("dlpack", "dlpack_forced", "dlpack_compiled"):
+            for name in ("dlpack", "dlpack_forced", "dlpack_compiled", "network"):
                 report.step(name, lambda name=name: [ask(address, name, rows) for rows in (1, 2, 3)])
             report.step("dlpack_twice", lambda: many(address, "dlpack_twice"))
             if not options.cpu:
-                for name in ("dlpack", "dlpack_forced", "dlpack_twice"):
+                for name in ("dlpack", "dlpack_forced", "dlpack_twice", "network"):
                     report.step(name + " in CUDA shared memory", lambda name=name: ask_on_gpu(address, name, 20))
-                for name in ("dlpack", "dlpack_forced"):
+                for name in ("dlpack", "dlpack_forced", "network"):
                     report.step(name + " with 16 MiB in CUDA shared memory", lambda name=name: ask_on_gpu(address, name, 12, 65536))
                 for name in ("maker", "maker_elsewhere") * 2:
                     report.step(name + ", output in CUDA shared memory", lambda name=name: make_on_gpu(address, name))
