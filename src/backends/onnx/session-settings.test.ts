@@ -79,6 +79,18 @@ test('Triton’s parameters are understood', () => {
   assert.deepEqual([settings.execution, settings.maxExecutionMs, settings.warnings], ['offloaded', 250, []])
 })
 
+test('truth has Triton’s words, and a number of threads below 0 means no wish', () => {
+  for (const [text, isOn] of [
+    ['on', true],
+    ['TRUE', true],
+    ['Off', false],
+    ['0', false],
+  ] as const) {
+    assert.equal(parseOnnxSettings(config({ enable_mem_arena: text })).session.hasMemoryArena, isOn)
+  }
+  assert.equal(parseOnnxSettings(config({ intra_op_thread_count: '-1' })).session.intraOpThreads, 0)
+})
+
 test('graph levels are Triton’s: -1 basic, 0 all, 1 extended, 2 disabled', () => {
   const levels = [-1, 0, 1, 2].map((level) => parseOnnxSettings(withLevel(level)).session.graphLevel)
   assert.deepEqual(levels, ['basic', 'all', 'extended', 'disabled'])
@@ -87,7 +99,7 @@ test('graph levels are Triton’s: -1 basic, 0 all, 1 extended, 2 disabled', () 
 
 test('a value that makes no sense is refused with the parameter, what is expected and what came', () => {
   for (const [key, value] of [
-    ['intra_op_thread_count', '-1'],
+    ['intra_op_thread_count', '1025'],
     ['intra_op_thread_count', 'many'],
     ['execution_mode', '2'],
     ['enable_mem_arena', 'maybe'],
