@@ -121,6 +121,17 @@ test('hostile handles, devices and sizes are refused, and nothing stays open', {
   assert.deepEqual(registry.cudaStatus(''), [])
 })
 
+test('a region that comes while the registry closes is closed again', { skip }, async () => {
+  const registry = new SharedMemoryRegistry({ isAllowed: true, gpus })
+  const { handle } = fake.allocate(4096)
+  const coming = refusal(() => registry.registerCuda('r', handle, 0n, 4096n))
+  registry.close()
+  assert.match(await coming, /^UNAVAILABLE the server is shutting down/)
+  await gpus?.memory(0)
+  assert.equal(fake.openHandles(), 0)
+  assert.deepEqual(registry.cudaStatus(''), [])
+})
+
 /** What /proc says of a process. */
 async function writeProcess(folder: string, pid: number, started: number, maps = 'libcuda.so.1'): Promise<void> {
   await mkdir(path.join(folder, String(pid)), { recursive: true })
