@@ -60,7 +60,6 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
       if (pointer !== null) return [pointer]
       if (config.backend === 'typescript') return scriptProblems(file)
       if (config.backend === 'python') return pythonProblems(parser, config, file, modelDirectory)
-      if (config.backend === 'onnxruntime') return onnxProblems(config, file)
       if (config.backend === 'llamacpp') return ggufProblems(file)
       if (config.backend === 'vllm') return vllmProblems(file)
       if (config.backend === 'router') return (await readRouteFile(file, config.name)).problems
@@ -131,15 +130,6 @@ async function pointerProblem(file: string): Promise<FileProblem | null> {
 /** Of a folder. */
 const nothingRead = { buffer: Buffer.alloc(0), bytesRead: 0 }
 
-function onnxProblems(config: ModelConfig, file: string): FileProblem[] {
-  try {
-    parseOnnxSettings(config)
-    return []
-  } catch (reason) {
-    return [whole(file, messageOf(reason), '')]
-  }
-}
-
 async function ggufProblems(file: string): Promise<FileProblem[]> {
   try {
     await readGgufFile(file)
@@ -150,7 +140,12 @@ async function ggufProblems(file: string): Promise<FileProblem[]> {
 }
 
 function onnxWarnings(config: ModelConfig, file: string): FileProblem[] {
-  return parseOnnxSettings(config).warnings.map((message) => whole(file, message, ''))
+  try {
+    return parseOnnxSettings(config).warnings.map((message) => whole(file, message, ''))
+  } catch {
+    // The rules of the configuration tell it, with its place.
+    return []
+  }
 }
 
 async function pythonProblems(

@@ -3,6 +3,8 @@
 
 import { nearestWord } from '../base/nearest-word.ts'
 import { ServerError } from '../base/server-error.ts'
+import { problem, type ConfigProblem } from './config-problem.ts'
+import type { ModelConfig } from './model-config.ts'
 
 export type AcceleratorName = 'cuda' | 'tensorrt' | 'openvino' | 'dnnl'
 
@@ -157,50 +159,98 @@ const precisions: Readonly<Record<string, readonly (readonly [string, string])[]
   INT8: [['trt_int8_enable', '1']],
 }
 
+type Options = readonly (readonly [option: string, value: string])[]
+
 /** The options of ONNX Runtime for the parameters of an accelerator. Throws INVALID_ARG for a key or a value that it does not have. */
-export function* acceleratorOptions(
+export function acceleratorOptions(
   model: string,
   accelerator: AcceleratorName,
   parameters: ReadonlyMap<string, string>,
-): Generator<readonly [option: string, value: string]> {
-  for (const [key, value] of parameters) {
-    if (accelerator === 'tensorrt' && key === 'precision_mode') yield* precisionOptions(model, value)
-    else {
-      const row = rowOf(model, accelerator, key)
-      // As Triton: a key without a value says nothing.
-      if (value === '') continue
-      const option = row.form.read(value)
-      if (option === null) {
-        const text = `parameter '${key}' of accelerator '${accelerator}' of model '${model}' must be ${row.form.expected}, got '${value}'`
-        throw new ServerError('INVALID_ARG', text)
+): Options {
+  return [...parameters].flatMap(([key, value]) => {
+    const read = readKey(model, accelerator, key, value)
+    if (typeof read === 'string') throw new ServerError('INVALID_ARG', read)
+    return read
+  })
+}
+
+type AcceleratorList = 'gpu_execution_accelerator' | 'cpu_execution_accelerator'
+type Accelerator = { readonly name: string; readonly parameters: ReadonlyMap<string, string> }
+
+export const acceleratorsOf = (config: ModelConfig, list: AcceleratorList): readonly Accelerator[] => {
+  const accelerators = config.optimization?.executionAccelerators
+  if (list === 'gpu_execution_accelerator') return accelerators?.gpuExecutionAccelerator ?? []
+  return accelerators?.cpuExecutionAccelerator ?? []
+}
+
+/** Which names each list takes. */
+const namesIn: Readonly<Record<AcceleratorList, Readonly<Record<string, AcceleratorName>>>> = {
+  gpu_execution_accelerator: { cuda: 'cuda', tensorrt: 'tensorrt' },
+  cpu_execution_accelerator: { openvino: 'openvino', onednn: 'dnnl', oneDNN: 'dnnl', dnnl: 'dnnl' },
+}
+
+/** Null: nobody knows the name. */
+export const acceleratorNamed = (list: AcceleratorList, name: string): AcceleratorName | null =>
+  Object.hasOwn(namesIn[list], name) ? (namesIn[list][name] ?? null) : null
+
+/**
+ * A name, a key or a value that nobody knows is refused on every machine: a setting that is a typing error must not look as if it
+ * worked, and a repository that loads without a GPU shall load with one.
+ */
+export function* acceleratorProblems(config: ModelConfig): Generator<ConfigProblem> {
+  for (const list of ['gpu_execution_accelerator', 'cpu_execution_accelerator'] as const) {
+    for (const [index, { name, parameters }] of acceleratorsOf(config, list).entries()) {
+      const path = `optimization.execution_accelerators.${list}[${index}]`
+      const accelerator = acceleratorNamed(list, name)
+      if (accelerator === null) {
+        yield problem(`${path}.name`, unknownAccelerator(config.name, list, name))
+        continue
       }
-      yield [row.option ?? key, option]
+      for (const [key, value] of parameters) {
+        const read = readKey(config.name, accelerator, key, value)
+        if (typeof read === 'string') yield problem(`${path}.parameters`, read)
+      }
     }
   }
 }
 
-function precisionOptions(model: string, mode: string): readonly (readonly [string, string])[] {
+function unknownAccelerator(model: string, list: AcceleratorList, name: string): string {
+  const names = Object.keys(namesIn[list])
+  const meant = nearestWord(name, names)
+  const advice = meant === null ? `expected one of ${names.join(', ')}` : `did you mean '${meant}'?`
+  // The first half is Triton's.
+  return `unknown Execution Accelerator '${name}' is requested in ${list} of model '${model}': ${advice}`
+}
+
+/** A text says what is wrong. */
+function readKey(model: string, accelerator: AcceleratorName, key: string, value: string): Options | string {
+  if (accelerator === 'tensorrt' && key === 'precision_mode') return readPrecision(model, value)
+  const rows = keysOf[accelerator]
+  const row = Object.hasOwn(rows, key) ? rows[key] : undefined
+  if (row === undefined) return unknownKey(model, accelerator, key)
+  // As Triton: a key without a value says nothing.
+  if (value === '') return []
+  const option = row.form.read(value)
+  if (option !== null) return [[row.option ?? key, option]]
+  return `parameter '${key}' of accelerator '${accelerator}' of model '${model}' must be ${row.form.expected}, got '${value}'`
+}
+
+function readPrecision(model: string, mode: string): Options | string {
   const options = precisions[mode.toUpperCase()]
   if (options !== undefined) return options
   // The first half is Triton's.
-  const text = `unsupported precision mode '${mode}' is requested: precision_mode of accelerator 'tensorrt' of model '${model}' must be FP32, FP16, BF16 or INT8`
-  throw new ServerError('INVALID_ARG', text)
+  return `unsupported precision mode '${mode}' is requested: precision_mode of accelerator 'tensorrt' of model '${model}' must be FP32, FP16, BF16 or INT8`
 }
 
-function rowOf(model: string, accelerator: AcceleratorName, key: string): KeyRow {
-  const rows = keysOf[accelerator]
-  const row = Object.hasOwn(rows, key) ? rows[key] : undefined
-  if (row !== undefined) return row
-  const reason = Object.hasOwn(refusedKeys[accelerator], key) ? refusedKeys[accelerator][key] : undefined
-  if (reason !== undefined) {
-    const text = `parameter '${key}' of accelerator '${accelerator}' of model '${model}' is not for a model: ${reason}`
-    throw new ServerError('INVALID_ARG', text)
+function unknownKey(model: string, accelerator: AcceleratorName, key: string): string {
+  const refused = refusedKeys[accelerator]
+  if (Object.hasOwn(refused, key)) {
+    return `parameter '${key}' of accelerator '${accelerator}' of model '${model}' is not for a model: ${refused[key]}`
   }
-  const known = [...(accelerator === 'tensorrt' ? ['precision_mode'] : []), ...Object.keys(rows)]
+  const known = [...(accelerator === 'tensorrt' ? ['precision_mode'] : []), ...Object.keys(keysOf[accelerator])]
   const meant = nearestWord(key, known)
   const advice = meant === null ? `keys are ${known.join(', ')}` : `did you mean '${meant}'?`
-  const text = `unknown parameter '${key}' is provided for accelerator '${accelerator}' of model '${model}': ${advice}`
-  throw new ServerError('INVALID_ARG', text)
+  return `unknown parameter '${key}' is provided for accelerator '${accelerator}' of model '${model}': ${advice}`
 }
 
 /** What the value of the key must be where a configuration comes from the network; null: anything. Any accelerator may have the key. */

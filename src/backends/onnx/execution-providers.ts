@@ -1,8 +1,13 @@
 // The execution providers of a session, with their options, out of `optimization` and `parameters` of a configuration. Pure.
 
-import { nearestWord } from '../../base/nearest-word.ts'
-import { ServerError } from '../../base/server-error.ts'
-import { acceleratorOptions, type AcceleratorName } from '../../config/accelerator-keys.ts'
+import {
+  acceleratorNamed,
+  acceleratorOptions,
+  acceleratorProblems,
+  acceleratorsOf,
+  type AcceleratorName,
+} from '../../config/accelerator-keys.ts'
+import { throwFirst } from '../../config/config-problem.ts'
 import type { ModelConfig } from '../../config/model-config.ts'
 import { readParameter } from '../../config/model-parameters.ts'
 
@@ -11,47 +16,8 @@ export type ProviderSettings = {
   readonly options: readonly (readonly [key: string, value: string])[]
 }
 
-/** Names of `gpu_execution_accelerator` and `cpu_execution_accelerator`. */
-const gpuAccelerators: Readonly<Record<string, AcceleratorName>> = { cuda: 'cuda', tensorrt: 'tensorrt' }
-const cpuAccelerators: Readonly<Record<string, AcceleratorName>> = {
-  openvino: 'openvino',
-  onednn: 'dnnl',
-  oneDNN: 'dnnl',
-  dnnl: 'dnnl',
-}
-
-type AcceleratorList = 'gpu_execution_accelerator' | 'cpu_execution_accelerator'
-type Accelerator = { readonly name: string; readonly parameters: ReadonlyMap<string, string> }
-
-const acceleratorsOf = (config: ModelConfig, list: AcceleratorList): readonly Accelerator[] => {
-  const accelerators = config.optimization?.executionAccelerators
-  if (list === 'gpu_execution_accelerator') return accelerators?.gpuExecutionAccelerator ?? []
-  return accelerators?.cpuExecutionAccelerator ?? []
-}
-
-/**
- * A name, a key or a value that nobody knows is refused on every machine: a setting that is a typing error must not look as if it
- * worked, and a repository that loads without a GPU shall load with one.
- */
-export function refuseUnknownAccelerators(config: ModelConfig): void {
-  for (const [list, known] of [
-    ['gpu_execution_accelerator', gpuAccelerators],
-    ['cpu_execution_accelerator', cpuAccelerators],
-  ] as const) {
-    for (const { name, parameters } of acceleratorsOf(config, list)) {
-      const accelerator = Object.hasOwn(known, name) ? known[name] : undefined
-      if (accelerator !== undefined) {
-        Array.from(acceleratorOptions(config.name, accelerator, parameters))
-        continue
-      }
-      const names = Object.keys(known)
-      const meant = nearestWord(name, names)
-      const advice = meant === null ? `expected one of ${names.join(', ')}` : `did you mean '${meant}'?`
-      const text = `unknown Execution Accelerator '${name}' is requested in ${list} of model '${config.name}': ${advice}`
-      throw new ServerError('INVALID_ARG', text)
-    }
-  }
-}
+/** On every machine. Throws INVALID_ARG. */
+export const refuseUnknownAccelerators = (config: ModelConfig): void => throwFirst(acceleratorProblems(config))
 
 /** What the configuration says for GPUs, where no instance of the model is on one: as in Triton it has no effect. */
 export function* idleGpuSettings(config: ModelConfig): Generator<string> {
@@ -72,7 +38,7 @@ export function gpuProviders(config: ModelConfig, deviceId: number): ProviderSet
     new Map(
       accelerators
         .filter((each) => each.name === name)
-        .flatMap(({ parameters }) => [...acceleratorOptions(config.name, name, parameters)]),
+        .flatMap(({ parameters }) => acceleratorOptions(config.name, name, parameters)),
     )
   const device = ['device_id', String(deviceId)] as const
   const providers: ProviderSettings[] = []
@@ -99,7 +65,7 @@ export function cpuProviders(
   const providers: ProviderSettings[] = []
   const absent: string[] = []
   for (const { name, parameters } of acceleratorsOf(config, 'cpu_execution_accelerator')) {
-    const provider = cpuAccelerators[name] as 'openvino' | 'dnnl'
+    const provider = acceleratorNamed('cpu_execution_accelerator', name) as 'openvino' | 'dnnl'
     const options = new Map([...cpuDefaults[provider], ...acceleratorOptions(config.name, provider, parameters)])
     if (available.includes(libraryNames[provider])) providers.push({ name: provider, options: [...options] })
     else absent.push(name)
