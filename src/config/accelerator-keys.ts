@@ -41,6 +41,11 @@ const whole: KeyForm = {
   read: (text) => (/^\d{1,20}$/.test(text) ? text : null),
 }
 const integer: KeyForm = { expected: 'a whole number', read: (text) => (/^-?\d{1,10}$/.test(text) ? text : null) }
+/** TensorRT records one graph, of the first shape and its addresses, and answers every later run with it. */
+const neverYes: KeyForm = {
+  expected: '0, because TensorRT would answer batches of other shapes with the graph of the first',
+  read: (text) => (truth[text.toLowerCase()] === '0' ? '0' : null),
+}
 const anyText: KeyForm = { expected: '', read: (text) => text }
 
 const rowsOf = (keys: readonly string[], row: KeyRow): Record<string, KeyRow> =>
@@ -73,14 +78,15 @@ const tensorRtKeys: Readonly<Record<string, KeyRow>> = {
   // ONNX Runtime's.
   ...rowsOf(
     [
-      'trt_bf16_enable', 'trt_build_heuristics_enable', 'trt_context_memory_sharing_enable', 'trt_cuda_graph_enable',
-      'trt_detailed_build_log', 'trt_dla_enable', 'trt_dump_ep_context_model', 'trt_dump_subgraphs', 'trt_engine_cache_enable',
+      'trt_bf16_enable', 'trt_build_heuristics_enable', 'trt_context_memory_sharing_enable', 'trt_detailed_build_log',
+      'trt_dla_enable', 'trt_dump_ep_context_model', 'trt_dump_subgraphs', 'trt_engine_cache_enable',
       'trt_engine_decryption_enable', 'trt_engine_hw_compatible', 'trt_force_sequential_engine_build', 'trt_force_timing_cache',
       'trt_fp16_enable', 'trt_int8_enable', 'trt_int8_use_native_calibration_table', 'trt_layer_norm_fp32_fallback',
       'trt_load_user_initializer', 'trt_sparsity_enable', 'trt_timing_cache_enable', 'trt_weight_stripped_engine_enable',
     ],
     { form: yesOrNo },
   ),
+  trt_cuda_graph_enable: { form: neverYes },
   ...rowsOf(['trt_max_partition_iterations', 'trt_max_workspace_size', 'trt_min_subgraph_size'], { form: whole }),
   ...rowsOf(
     ['trt_auxiliary_streams', 'trt_builder_optimization_level', 'trt_dla_core', 'trt_ep_context_embed_mode'],

@@ -79,7 +79,7 @@ const keysOfTriton: Readonly<Record<string, string>> = {
   trt_timing_cache_enable: '1', trt_timing_cache_path: '/t', trt_force_timing_cache: '0', trt_detailed_build_log: 'OFF',
   trt_build_heuristics_enable: '0', trt_sparsity_enable: '1', trt_builder_optimization_level: '3', trt_auxiliary_streams: '-1',
   trt_tactic_sources: '-CUDNN,+CUBLAS', trt_extra_plugin_lib_paths: '/lib.so', trt_profile_min_shapes: 'x:1x3',
-  trt_profile_max_shapes: 'x:8x3', trt_profile_opt_shapes: 'x:4x3', trt_cuda_graph_enable: 'True', trt_dump_ep_context_model: '0',
+  trt_profile_max_shapes: 'x:8x3', trt_profile_opt_shapes: 'x:4x3', trt_cuda_graph_enable: 'False', trt_dump_ep_context_model: '0',
   trt_ep_context_file_path: '/c', trt_ep_context_embed_mode: '1',
 } // prettier-ignore
 
@@ -89,7 +89,7 @@ test('every key of Triton’s accelerator is taken, with ONNX Runtime’s words 
   assert.equal(options['trt_bf16_enable'], '1')
   assert.equal(options['trt_layer_norm_fp32_fallback'], '1')
   assert.equal(options['trt_detailed_build_log'], '0')
-  assert.equal(options['trt_cuda_graph_enable'], '1')
+  assert.equal(options['trt_cuda_graph_enable'], '0')
   // As Triton: full precision and a key without a value say nothing.
   const silent = optionsOf(config({ tensorrt: { precision_mode: 'FP32', trt_tactic_sources: '' } }), 'tensorrt')
   assert.deepEqual(silent, { device_id: '1' })
@@ -107,6 +107,7 @@ test('a key or a value that an accelerator does not have is refused by its name,
     ],
     [{ tensorrt: { trt_fp61_enable: '1' } }, /did you mean 'trt_fp16_enable'/],
     [{ tensorrt: { trt_dla_core: 'zero' } }, /'trt_dla_core' .* must be a whole number, got 'zero'/],
+    [{ tensorrt: { trt_cuda_graph_enable: '1' } }, /must be 0, because TensorRT would answer batches of other shapes/],
     [{ tensorrt: { device_id: '0' } }, /'device_id' .* is not for a model: .*instance_group/],
     [{ cuda: { prefer_nhcw: '1' } }, /did you mean 'prefer_nhwc'/],
     [{ cuda: { use_tf32: 'maybe' } }, /'use_tf32' .* must be 0, 1, true, false, on or off, got 'maybe'/],

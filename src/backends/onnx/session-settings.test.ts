@@ -155,14 +155,15 @@ test('CUDA graphs are refused beside what they do not go with', () => {
   const { optimization } = withLevel(0)
   assert.ok(optimization !== null)
   const cuda = { graphs: true, busyWaitEvents: false, graphSpec: [], outputCopyStream: false }
-  const session = (parameters: Record<string, string>, keys: Record<string, string> = {}) => {
-    const accelerator = { name: 'cuda', parameters: new Map(Object.entries(keys)) }
+  const session = (parameters: Record<string, string>, keys: Record<string, string> = {}, name = 'cuda') => {
+    const accelerator = { name, parameters: new Map(Object.entries(keys)) }
     const executionAccelerators = { gpuExecutionAccelerator: [accelerator], cpuExecutionAccelerator: [] }
     const model = config(parameters, { optimization: { ...optimization, cuda, executionAccelerators } })
     return gpuSession(parseOnnxSettings(model), model, 0)
   }
   assert.ok(session({}).providers[0]?.options.some(([key, value]) => key === 'enable_cuda_graph' && value === '1'))
   assert.throws(() => session({}, { fuse_conv_bias: '1' }), /model 'm' has CUDA graphs .* and fuse_conv_bias/)
+  assert.throws(() => session({}, {}, 'tensorrt'), /model 'm' has CUDA graphs .* and the accelerator 'tensorrt'/)
   const shrinking = { 'memory.enable_memory_arena_shrinkage': 'gpu:0' }
   assert.throws(() => session(shrinking), /has CUDA graphs .*'memory.enable_memory_arena_shrinkage'/)
 })
