@@ -6,6 +6,7 @@ import { ServerError } from '../../../base/server-error.ts'
 import { cudaCodeIn, outOfMemoryCode, type GpuFaults } from '../../../cuda/gpu-faults.ts'
 import type { GpuResult } from '../../../cuda/gpu-program.ts'
 import { CudaError, type GpuThread } from '../../../cuda/gpu-thread.ts'
+import type { QuietGate } from '../../../cuda/quiet-gate.ts'
 import type { OnnxRunner, RunRequest, RunResult } from '../onnx-session.ts'
 import type { GpuLane } from './gpu-lane.ts'
 import { GpuGraphs } from './gpu-graphs.ts'
@@ -21,6 +22,7 @@ type GpuRunnerParts = {
   readonly library: OrtLibrary
   readonly thread: GpuThread
   readonly faults: Pick<GpuFaults, 'note'>
+  readonly gate: Pick<QuietGate, 'isOccupied'>
   readonly lane: GpuLane
   readonly values: GpuValues
   readonly session: Address
@@ -100,9 +102,10 @@ export class GpuRunner implements OnnxRunner {
   }
 
   #start(plan: GpuPlan, request: RunRequest, finished: Finished): void {
-    const { thread, values, lane, session } = this.#parts
+    const { thread, values, lane, session, gate } = this.#parts
     try {
-      const isRecorded = this.#graphs?.choose(plan.graphKey, lane) ?? false
+      // A recording would wait for the session that is being made, and the requests of this batch with it.
+      const isRecorded = this.#graphs?.choose(plan.graphKey, lane, !gate.isOccupied) ?? false
       const program = plan.program(values, lane, session, this.#runOptions)
       program.isAlone = isRecorded
       thread.run(program, (result) => this.#onResult(plan, request, result, finished))
