@@ -86,7 +86,7 @@ export async function buildEngine(
     const { TemplateChats } = await import('./frontends/openai/template-chats.ts')
     return new TemplateChats({ ...dependencies, engine: () => engine })
   }
-  const gpus = dependencies.gpus === undefined ? await openGpus(options) : dependencies.gpus
+  const gpus = dependencies.gpus === undefined ? await openGpus(options, dependencies.log) : dependencies.gpus
   const coresOf = await hostCores(options)
   const backends = resources.add(
     createBackendRegistry({ ...dependencies, services, openChats, gpus, coresOf }, options),

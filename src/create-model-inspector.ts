@@ -6,6 +6,7 @@ import path from 'node:path'
 import { createBackendFinder } from './backend-registry.ts'
 import { completeChatConfig, completeLanguageConfig } from './backends/complete-language-config.ts'
 import { completeConfig, isComplete } from './backends/onnx/auto-complete.ts'
+import { defaultMaxBatchSizeIn } from './backends/onnx/backend-settings.ts'
 import { parseOnnxSettings } from './backends/onnx/session-settings.ts'
 import { PythonParser } from './backends/python/python-parser.ts'
 import { readRouteFile } from './backends/router/route-plan.ts'
@@ -29,9 +30,6 @@ import { readInitialStates } from './repository/initial-states.ts'
 import type { ModelInspector } from './repository/model-inspector.ts'
 import { executedSignature } from './scheduling/sequence-signature.ts'
 
-/** As the OnnxBackend has it when `--backend-config` says nothing. */
-const defaultMaxBatchSize = 4
-
 export type InspectorSettings = Pick<
   EngineSettings,
   'backendConfig' | 'backendDirectory' | 'allowsPickleModels' | 'pythonEnvironment' | 'minComputeCapability'
@@ -44,7 +42,6 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
   const hasBackend = createBackendFinder(settings)
   const { interpreter } = parsePythonSettings(settingsOf('python'))
   const parser = new PythonParser(interpreter, workerEnvironment(settings.pythonEnvironment))
-  const maxBatchSize = Number(settingsOf('onnxruntime').get('default-max-batch-size') ?? defaultMaxBatchSize)
 
   return {
     gpuCount: countGpus(settings),
@@ -54,6 +51,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
       if (config.backend === 'llamacpp') return completeLanguageConfig(config)
       if (config.backend === 'router') return completeChatConfig(config)
       if (config.backend !== 'onnxruntime' || isComplete(config)) return config
+      const maxBatchSize = defaultMaxBatchSizeIn(settingsOf('onnxruntime'))
       const { inputs, outputs } = await readOnnxFile(file)
       return completeConfig(config, { inputs: inputs.map(specOf), outputs: outputs.map(specOf) }, maxBatchSize)
     },
@@ -62,7 +60,6 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
       if (pointer !== null) return [pointer]
       if (config.backend === 'typescript') return scriptProblems(file)
       if (config.backend === 'python') return pythonProblems(parser, config, file, modelDirectory)
-      if (config.backend === 'onnxruntime') return onnxProblems(config, file)
       if (config.backend === 'llamacpp') return ggufProblems(file)
       if (config.backend === 'vllm') return vllmProblems(file)
       if (config.backend === 'router') return (await readRouteFile(file, config.name)).problems
@@ -133,15 +130,6 @@ async function pointerProblem(file: string): Promise<FileProblem | null> {
 /** Of a folder. */
 const nothingRead = { buffer: Buffer.alloc(0), bytesRead: 0 }
 
-function onnxProblems(config: ModelConfig, file: string): FileProblem[] {
-  try {
-    parseOnnxSettings(config)
-    return []
-  } catch (reason) {
-    return [whole(file, messageOf(reason), '')]
-  }
-}
-
 async function ggufProblems(file: string): Promise<FileProblem[]> {
   try {
     await readGgufFile(file)
@@ -152,7 +140,12 @@ async function ggufProblems(file: string): Promise<FileProblem[]> {
 }
 
 function onnxWarnings(config: ModelConfig, file: string): FileProblem[] {
-  return parseOnnxSettings(config).warnings.map((message) => whole(file, message, ''))
+  try {
+    return parseOnnxSettings(config).warnings.map((message) => whole(file, message, ''))
+  } catch {
+    // The rules of the configuration tell it, with its place.
+    return []
+  }
 }
 
 async function pythonProblems(

@@ -1,3 +1,4 @@
+import type { Log } from './base/log.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import type { EngineSettings } from './options/server-options.ts'
 import { findGpus } from './telemetry/gpu-count.ts'
@@ -24,9 +25,13 @@ export function absentGpus(options: LimitOptions, count: number): string[] {
 }
 
 /** The GPUs that models and clients may use; null where there are none, and then no code for GPUs is read. */
-export async function openGpus(options: GpuOptions): Promise<Gpus | null> {
+export async function openGpus(options: GpuOptions, log: Log): Promise<Gpus | null> {
   const count = countGpus(options)
   if (count === 0) return null
   const { Gpus: OpenGpus } = await import('./cuda/gpus.ts')
-  return new OpenGpus({ count, poolBytes: options.gpuPoolBytes, pinnedBytes: options.pinnedPoolBytes })
+  const gpus = new OpenGpus({ count, poolBytes: options.gpuPoolBytes, pinnedBytes: options.pinnedPoolBytes })
+  gpus.faults.listen((gpu, reason) => {
+    log.error('a GPU cannot be used any more: start the server again', { gpu, reason })
+  })
+  return gpus
 }

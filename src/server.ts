@@ -115,7 +115,7 @@ async function openServer(
   // Metrics are served until nearly everything else has ended.
   const metricsPlace = closing.place()
   const { spans, tracer, traceHistory } = openTracing(dependencies, options, closing, exit)
-  const gpus = closing.add(await openGpus(options.engine), (opened) => opened?.close())
+  const gpus = closing.add(await openGpus(options.engine, dependencies.log), (opened) => opened?.close())
   for (const text of absentGpus(options.engine, gpus?.count ?? 0)) dependencies.log.warning(text)
   const sharedMemory = closing.add(createSharedMemory(dependencies, options, gpus), (opened) => opened.close())
   const portsPlace = closing.place()

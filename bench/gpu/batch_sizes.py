@@ -154,6 +154,7 @@ def measure(options, report, repository, log):
 
 def main():
     options = resnet.parse()
+    gpu_bench.require(options, ["numpy", "onnxruntime", *([] if options.model else ["torch"])])
     report = gpu_bench.Report(options)
     with report.folder() as folder:
         model_file = options.model or os.path.join(folder, "model.onnx")

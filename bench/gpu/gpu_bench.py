@@ -1,5 +1,6 @@
 """What the benches of this folder share: a server with its addresses, loads with the figures of nvidia-smi, and the report of a run."""
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -23,6 +24,27 @@ def within(seconds):
     if left < 5:
         raise TimeoutError("the time of the whole run is used up")
     return min(seconds, left)
+
+
+def require(options, packages=(), files=()):
+    """Ends a run that cannot end well, before its first step, with what to do."""
+    if not options.cpu and not has_gpu():
+        sys.exit("this bench needs an NVIDIA GPU, and nvidia-smi shows none here; --cpu tries the script out without one")
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        names = ["onnxruntime-gpu[cuda,cudnn]" if name == "onnxruntime" and not options.cpu else name for name in missing]
+        sys.exit("this bench needs %s: run '%s -m pip install %s'" % (", ".join(missing), sys.executable, " ".join(names)))
+    for flag in files:
+        if not os.path.exists(getattr(options, flag)):
+            sys.exit("--%s must name what is there, got '%s'" % (flag, getattr(options, flag)))
+
+
+def has_gpu():
+    try:
+        listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return listed.returncode == 0 and "GPU 0" in listed.stdout
 
 
 # The server

@@ -75,6 +75,7 @@ def refusal(options, address):
 
 def main():
     options = parse()
+    gpu_bench.require(options, ["numpy", "torch"], ["model"])
     report = gpu_bench.Report(options)
     with report.folder() as folder:
         log = options.log or os.path.join(folder, "server.log")

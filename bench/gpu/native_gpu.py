@@ -13,7 +13,7 @@ import sys
 import tempfile
 import base64
 
-from gpu_bench import Report, call, root, serving
+from gpu_bench import Report, call, require, root, serving
 from resnet50_onnx import parse_with
 
 values = list(range(16))
@@ -205,6 +205,7 @@ def main():
         parser.add_argument("--models", default=os.path.join(root, "examples", "models")),
         parser.add_argument("--count", type=int, default=2000),
     ))
+    require(options, files=["backends", "models"])
     report = Report(options)
     with tempfile.TemporaryDirectory() as folder:
         repository = os.path.join(folder, "models")

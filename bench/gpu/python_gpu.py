@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 
-from gpu_bench import Report, gpu_memory_mib, serving
+from gpu_bench import Report, gpu_memory_mib, require, serving
 from resnet50_onnx import make_model, parse
 
 dlpack = '''
@@ -221,6 +221,7 @@ def call_with_gpu_tensors(options, address, model):
 
 def main():
     options = parse()
+    require(options, ["numpy", "torch", "tritonclient"])
     report = Report(options)
     folder = tempfile.mkdtemp(prefix="galatea-python-gpu-")
     try:

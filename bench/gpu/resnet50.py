@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 
-from gpu_bench import Report, call, perf, root, serving, within
+from gpu_bench import Report, call, perf, require, root, serving, within
 
 GREEDY = '''
 import torch
@@ -251,6 +251,7 @@ def main():
     if options.bare:
         bare(options, options.bare)
         return 0
+    require(options, ["numpy", "torch"])
     report = Report(options)
     with report.folder() as folder:
         report.result["steps"]["machine"] = machine(options)

@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.request
 
-from gpu_bench import Report, Utilisation, call, executions, gpu_memory_mib, memory_of_models, perf, root, serving, within
+from gpu_bench import Report, Utilisation, call, executions, gpu_memory_mib, memory_of_models, perf, require, root, serving, within
 
 
 def parse():
@@ -418,6 +418,7 @@ def main():
     if options.make:
         make_model(options, options.make)
         return 0
+    require(options, ["numpy", "onnxruntime", "torch", "tritonclient"])
     report = Report(options)
     with report.folder() as folder:
         model_file = options.model or os.path.join(folder, "model.onnx")

@@ -155,7 +155,9 @@ class DeviceMemory:
             for key, opened in list(self._opened.items()):
                 if opened.users == 0 and opened.unused_since <= limit:
                     del self._opened[key]
-                    self.driver.close(opened.device_id, opened.address)
+                    # What cannot be closed must not keep the others open.
+                    with contextlib.suppress(TritonModelException):
+                        self.driver.close(opened.device_id, opened.address)
             if not self._opened:
                 self._closer = None
             return bool(self._opened)

@@ -98,6 +98,19 @@ class DeviceTensorTest(WithFakeDriver):
         self.assertFalse(self.memory.close_unused())
         self.assertEqual(self.driver.fakeOpenHandles(), opened)
 
+    def test_memory_that_cannot_be_closed_keeps_no_other_open(self):
+        handles = [self.region(np.zeros(4, np.float32))[0] for _ in range(2)]
+        leases = [self.memory.lease(handle, 0, 0) for handle in handles]
+        opened = self.driver.fakeOpenHandles()
+        close = mock.Mock(side_effect=[pb_utils.TritonModelException("lost"), None])
+        del leases
+        self.seconds = 10
+        with mock.patch.object(self.memory.driver, "close", close):
+            self.assertFalse(self.memory.close_unused())
+        self.assertEqual(close.call_count, 2)
+        self.assertEqual(self.driver.fakeOpenHandles(), opened)
+        self.assertIsNone(self.memory._closer)
+
     def test_a_new_region_at_the_address_of_an_old_one_closes_the_old_one_first(self):
         handles = [self.region(np.zeros(4, np.float32))[0] for _ in range(2)]
         opened = self.driver.fakeOpenHandles()

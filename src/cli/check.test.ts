@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { symlink } from 'node:fs/promises'
+import { copyFile, mkdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { temporaryRepository } from '../../test/fixtures/temporary-repository.ts'
@@ -140,6 +140,32 @@ test('an ensemble is compared with the models it calls', async (context) => {
     'ensemble e2/config.pbtxt:5 in ensemble e2, ensemble tensor A is mapping to non-existing input NOPE in model model',
     'ensemble e2/config.pbtxt:5 in ensemble e2, input X in model model is not mapped to any ensemble tensors',
   ])
+})
+
+test('an accelerator that nobody knows and a parameter that cannot be read are told once, beside all else', async (context) => {
+  const { root, remove } = await temporaryRepository({
+    'm/config.pbtxt': `backend: "onnxruntime"
+optimization { execution_accelerators {
+  gpu_execution_accelerator { name: "tensort" }
+  gpu_execution_accelerator { name: "cuda" parameters { key: "use_tf23" value: "0" } }
+} }
+parameters { key: "gpu_batch_sizes" value { string_value: "0" } }
+instance_group { kind: KIND_CPU gpus: [ 0 ] }
+`,
+  })
+  context.after(remove)
+  await mkdir(join(root, 'm/1'))
+  await copyFile('examples/models/simple/1/model.onnx', join(root, 'm/1/model.onnx'))
+  const told = await findings(root)
+  assert.deepEqual(
+    told.map((line) => line.replace(/^(\S+ \S+ ).*?('\w+'|KIND_CPU).*/s, '$1$2')),
+    [
+      "load m/config.pbtxt:3 'tensort'",
+      "load m/config.pbtxt:4 'use_tf23'",
+      "load m/config.pbtxt:6 'gpu_batch_sizes'",
+      'load m/config.pbtxt:7 KIND_CPU',
+    ],
+  )
 })
 
 test('amounts that a server would not survive are errors', async (context) => {

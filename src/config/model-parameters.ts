@@ -10,6 +10,7 @@ import {
   batchSizes,
   byteCount,
   byteLimit,
+  countUpTo,
   numberThat,
   oneOf,
   onlyTrue,
@@ -71,7 +72,7 @@ const seconds = numberThat('a number of seconds', (value) => Number.isFinite(val
 const notNegative = numberThat('a number that is not negative', (value) => Number.isFinite(value) && value >= 0)
 const sloMs = numberThat('a number of milliseconds above 0 and up to 3600000', (ms) => ms > 0 && ms <= 3_600_000)
 const delayTargetMs = numberThat('a number of milliseconds from 0 to 3600000', (ms) => ms >= 0 && ms <= 3_600_000)
-const threads = wholeNumberUpTo(1024)
+const threads = countUpTo(1024)
 const wholeFrom = (least: number, most: number) =>
   numberThat(
     `a whole number from ${least} to ${most}`,
@@ -199,7 +200,11 @@ export const modelParameters = {
   ),
   ...rows(
     ['intra_op_thread_count', 'inter_op_thread_count'],
-    row(onnx, threads, "[Threads](../guide/onnx-models.md#settings-of-a-model) of one run; 0: ONNX Runtime's choice"),
+    row(
+      onnx,
+      threads,
+      "[Threads](../guide/onnx-models.md#settings-of-a-model) of one run; 0 or less: ONNX Runtime's choice",
+    ),
   ),
   execution_mode: row(onnx, wholeNumberUpTo(1), '0 sequential, 1 parallel'),
   ...rows(

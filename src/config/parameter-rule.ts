@@ -22,12 +22,13 @@ export const trueOrFalse: ParameterRule<boolean> = {
   read: (text) => (text === 'true' || text === 'false' ? text === 'true' : null),
 }
 
+/** Triton's words for truth, in any case. */
 export const zeroOrOne: ParameterRule<boolean> = {
   expected: "'0' or '1'",
   read: (text) => {
     const word = text.trim().toLowerCase()
-    if (word === '1' || word === 'true') return true
-    return word === '0' || word === 'false' ? false : null
+    if (word === '1' || word === 'true' || word === 'on') return true
+    return word === '0' || word === 'false' || word === 'off' ? false : null
   },
 }
 
@@ -39,6 +40,12 @@ export const oneOf = <Word extends string>(...words: readonly Word[]): Parameter
 export const wholeNumberUpTo = (limit: number): ParameterRule<number> => ({
   expected: `a whole number from 0 to ${limit}`,
   read: (text) => (/^\d+$/.test(text.trim()) && Number(text) <= limit ? Number(text) : null),
+})
+
+/** The same; what is below 0 asks for nothing, as 0 does. */
+export const countUpTo = (limit: number): ParameterRule<number> => ({
+  expected: `a whole number up to ${limit}`,
+  read: (text) => (/^-\d{1,9}$/.test(text.trim()) ? 0 : wholeNumberUpTo(limit).read(text)),
 })
 
 /** A number that `isGood` accepts. */

@@ -2,6 +2,7 @@
 // the model is loaded, after its backend has completed it. The rules are generators, so that the server can stop at the
 // first problem and `galatea check` can show all of them.
 
+import { acceleratorProblems } from './accelerator-keys.ts'
 import { problem, throwFirst, type ConfigProblem } from './config-problem.ts'
 import { backendOfPlatform, isEnsemble, knownBackend } from './known-backends.ts'
 import type { ModelConfig } from './model-config.ts'
@@ -39,6 +40,8 @@ export function* loadProblems(config: ModelConfig, rules: LoadRules): Generator<
   yield* tensorProblems(config)
   yield* sequenceStateProblems(config)
   yield* parameterProblems(config)
+  // Other backends have accelerators of their own.
+  if (config.backend === 'onnxruntime') yield* acceleratorProblems(config)
 }
 
 function* configProblems(config: ModelConfig): Generator<ConfigProblem> {

@@ -155,8 +155,11 @@ function serveGpu(open: typeof openDriver, takersOf: typeof stepTakers, pin: typ
     }
   }
   parentPort?.on('message', (job: GpuJobMessage | null) => {
-    if (job === null) parentPort.close()
-    else parentPort.postMessage(execute(job), [])
+    if (job === null) {
+      // Each stream takes memory of the GPU, and models come and go.
+      driver?.call('cuStreamDestroy_v2', ['uintptr_t'])(driver.stream)
+      parentPort.close()
+    } else parentPort.postMessage(execute(job), [])
   })
 }
 

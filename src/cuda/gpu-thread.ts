@@ -2,14 +2,19 @@
 
 import { Worker } from 'node:worker_threads'
 import { koffiPath } from '../base/koffi.ts'
+import type { GpuFaults } from './gpu-faults.ts'
 import type { GpuProgram, GpuResult } from './gpu-program.ts'
 import type { QuietGate } from './quiet-gate.ts'
 import { gpuThreadSource, type GpuAnswer, type GpuJobMessage, type GpuThreadSetting } from './gpu-thread-program.ts'
 
 type Done = (result: GpuResult) => void
 
+/** What all threads of the GPUs have in common. */
+type Shared = { readonly gate: QuietGate; readonly faults: GpuFaults }
+
+const lostText = 'the thread of the GPU was lost'
 const lost: GpuResult = {
-  error: { code: -1, text: 'the thread of the GPU was lost' },
+  error: { code: -1, text: lostText },
   status: 0,
   values: [],
   marks: [],
@@ -18,13 +23,15 @@ const lost: GpuResult = {
 export class GpuThread {
   readonly deviceId: number
   readonly #gate: QuietGate
+  readonly #faults: GpuFaults
   readonly #worker: Worker
   readonly #waiting = new Map<number, { readonly kept: unknown; readonly done: Done }>()
   #nextId = 1
   #isGone = false
 
-  constructor(gate: QuietGate, setting: Omit<GpuThreadSetting, 'koffiPath'>) {
+  constructor({ gate, faults }: Shared, setting: Omit<GpuThreadSetting, 'koffiPath'>) {
     this.#gate = gate
+    this.#faults = faults
     this.deviceId = setting.deviceId
     const workerData: GpuThreadSetting = { ...setting, koffiPath: koffiPath() }
     this.#worker = new Worker(gpuThreadSource(), { eval: true, workerData, name: `gpu-${setting.deviceId}` })
@@ -35,8 +42,13 @@ export class GpuThread {
     this.#worker.unref()
   }
 
-  get isBusy(): boolean {
-    return this.#waiting.size > 0
+  /** Why nothing that is sent here will ever work again; null: it may. */
+  get fault(): string | null {
+    return this.#faults.of(this.deviceId) ?? (this.#isGone ? lostText : null)
+  }
+
+  get isGone(): boolean {
+    return this.#isGone
   }
 
   /** Calls `done` exactly once, later. */
@@ -80,6 +92,7 @@ export class GpuThread {
     const job = this.#waiting.get(answer.id)
     this.#waiting.delete(answer.id)
     if (this.#waiting.size === 0) this.#worker.unref()
+    if (answer.error !== null) this.#faults.note(this.deviceId, answer.error)
     job?.done(answer)
   }
 

@@ -2,6 +2,7 @@
 // Nothing of CUDA is loaded before the first of them asks.
 
 import { driverLibrary } from './cuda-libraries.ts'
+import { GpuFaults } from './gpu-faults.ts'
 import { GpuMemoryBudget } from './gpu-memory-budget.ts'
 import { GpuProgram } from './gpu-program.ts'
 import { GpuThread } from './gpu-thread.ts'
@@ -37,6 +38,7 @@ export class Gpus {
   readonly ofTests: boolean
   /** All that calls CUDA goes through it. */
   readonly gate = new QuietGate()
+  readonly faults = new GpuFaults()
   /** Memory of the host that GPUs copy from and to. */
   readonly pinned: GpuMemoryBudget
   /** For inputs on their way to a GPU. */
@@ -68,12 +70,12 @@ export class Gpus {
 
   /** A thread of its own for who asks; the asker closes it. */
   startThread(deviceId: number, { run = null, isBusyWaiting = false, cores = [] }: ThreadTraits = {}): GpuThread {
-    return new GpuThread(this.gate, { driverLibrary: this.#driverLibrary, deviceId, run, isBusyWaiting, cores })
+    return new GpuThread(this, { driverLibrary: this.#driverLibrary, deviceId, run, isBusyWaiting, cores })
   }
 
   service(deviceId: number): GpuThread {
     let thread = this.#services.get(deviceId)
-    if (thread === undefined) this.#services.set(deviceId, (thread = this.startThread(deviceId)))
+    if (thread === undefined || thread.isGone) this.#services.set(deviceId, (thread = this.startThread(deviceId)))
     return thread
   }
 

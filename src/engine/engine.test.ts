@@ -109,6 +109,17 @@ test('a model that cannot load takes nobody with it and says why', async () => {
   assert.deepEqual(outcomes, ['ok'])
 })
 
+test('a model whose instances are lost is not ready, and its requests are told at once instead of waiting', async () => {
+  const { engine, backend, send, outcomes } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  assert.equal(engine.isReady, true)
+  backend.loseInstances()
+  assert.equal(engine.isReady, false)
+  send('m')
+  backend.answerAll()
+  assert.equal(outcomes.length, 1)
+})
+
 test('without strict readiness a failed model does not make the server unready', async () => {
   const { engine, backend } = engineUnderTest([polled('bad', ['1'])], { isStrictReadiness: false })
   backend.failing.add('bad/1')

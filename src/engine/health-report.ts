@@ -95,7 +95,7 @@ function versionHealth(served: ServedVersion, liveCheck: LiveCheck | null): Vers
   const hung = new Set(liveCheck?.hung.map(({ instance }) => instance))
   const instances = [...served.instances].map((instance): InstanceHealth => ({
     name: instance.name,
-    isReady: instance.isReady,
+    isReady: instance.isReady && instance.isLost !== true,
     isHung: hung.has(instance),
     restartCount: instance.restartCount ?? 0,
     lastError: instance.lastError ?? '',

@@ -72,6 +72,8 @@ export interface Instance {
   readonly name: string
   /** False while the Worker is being replaced. The Instance calls `onReadinessChange` of its spec at every change. */
   readonly isReady: boolean
+  /** What it runs on is gone for good: each request fails at once, and the model is not ready. Absent: it is not. */
+  readonly isLost?: boolean
   /**
    * Whether the Instance may execute now; absent: always. An Instance that shares a resource with others and may not
    * execute waits in line: `instancesChanged` tells the scheduler of each next chance, until the Instance executes or
@@ -109,7 +111,7 @@ export interface Instance {
    * computeOutputStartNs and computeEndNs on each request before it answers the request.
    */
   execute(batch: Batch): void
-  /** Why the Worker last ended; '' when no Worker has ended. Absent: the Instance has no Worker. */
+  /** Why the Worker last ended, or the Instance is lost; '' when neither happened. Absent: the Instance has no Worker. */
   readonly lastError?: string
   /**
    * Sends a message through the message loop of the Worker. False: the Worker has answered neither this message nor

@@ -15,7 +15,9 @@ import {
 } from './flag-forms.ts'
 import type { EngineSettings } from './server-options.ts'
 
-const perDevice = (placeholder: string) => matching(placeholder, /^\d+:\d+(\.\d+)?$/, '<device>:<number>')
+const bytesPerDevice = matching('GPU:BYTES', /^\d+:\d+(\.\d+)?$/, '<device>:<number>')
+/** As C++ reads them: `.5` and `5e-1`, too. */
+const fractionPerDevice = matching('GPU:FRACTION', /^\d+:(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i, '<device>:<fraction>')
 const anyBytes = integer(0, Number.MAX_SAFE_INTEGER)
 
 export const deviceFlags = [
@@ -44,21 +46,21 @@ export const deviceFlags = [
       'Pinned memory of the host, taken as it is needed, that GPUs copy large bodies from and outputs to; what is above it goes through plain memory',
     )
     .to('engine.pinnedPoolBytes'),
-  flag('cuda-memory-pool-byte-size', perDevice('GPU:BYTES'), '', repeatable)
+  flag('cuda-memory-pool-byte-size', bytesPerDevice, '', repeatable)
     .says(
       'Memory of a GPU that inputs and outputs keep between batches, 64 MiB; what is above it is taken for each batch',
     )
-    .set('engine.gpuPoolBytes', (flags) => byDevice(flags, 'cuda-memory-pool-byte-size')),
-  flag('cuda-virtual-address-size', perDevice('GPU:BYTES'), '', { ...accepted, ...repeatable }).says(
+    .set('engine.gpuPoolBytes', poolBytes),
+  flag('cuda-virtual-address-size', bytesPerDevice, '', { ...accepted, ...repeatable }).says(
     'Address space per GPU; without effect: memory is taken from the driver as it is needed',
   ),
-  flag('min-supported-compute-capability', matching('X.Y', /^\d+(\.\d+)?$/, '<number>'), '6.0')
+  flag('min-supported-compute-capability', matching('X.Y', /^(\d+\.?\d*|\.\d+)$/, '<number>'), '6.0')
     .says('The oldest GPU that is used')
     .set('engine.minComputeCapability', (flags) => Number(flags.text('min-supported-compute-capability'))),
   flag('buffer-manager-thread-count', anyInteger, '0', accepted).says(
     'Threads that copy tensors; without effect: the thread of each GPU instance copies its own',
   ),
-  flag('model-load-gpu-limit', perDevice('GPU:FRACTION'), '', repeatable)
+  flag('model-load-gpu-limit', fractionPerDevice, '', repeatable)
     .says('The share of the memory of a GPU above which no further model is loaded on it')
     .set('engine.gpuLoadLimits', loadLimits),
 ]
@@ -83,17 +85,26 @@ function hostPolicies(flags: FlagValues): EngineSettings['hostPolicies'] {
   return policies
 }
 
-/** From the number of a GPU to the number behind the colon; of two for one GPU the last counts. */
-const byDevice = (flags: FlagValues, name: string): ReadonlyMap<number, number> =>
-  new Map(
-    flags.all(name).map((value): [number, number] => {
-      const [device = '', amount = ''] = value.split(':')
-      return [Number(device), Number(amount)]
-    }),
-  )
+/** The number of a GPU and the number behind the colon, as they came. */
+const byDevice = (flags: FlagValues, name: string): (readonly [device: number, amount: number])[] =>
+  flags.all(name).map((value) => {
+    const [device = '', amount = ''] = value.split(':')
+    return [Number(device), Number(amount)]
+  })
 
+/** Of two for one GPU the last counts. */
+function poolBytes(flags: FlagValues): ReadonlyMap<number, number> {
+  const pools = new Map(byDevice(flags, 'cuda-memory-pool-byte-size'))
+  for (const [device, bytes] of pools) {
+    if (bytes > 2 ** 64)
+      throw badOption('cuda-memory-pool-byte-size', `expected bytes below 2^64 for GPU ${device}, got ${bytes}`)
+  }
+  return pools
+}
+
+/** As in Triton the first of two for one GPU counts. */
 function loadLimits(flags: FlagValues): ReadonlyMap<number, number> {
-  const limits = byDevice(flags, 'model-load-gpu-limit')
+  const limits = new Map(byDevice(flags, 'model-load-gpu-limit').toReversed())
   for (const [device, share] of limits) {
     if (share > 1)
       throw badOption('model-load-gpu-limit', `expected a share from 0 to 1 for GPU ${device}, got ${share}`)

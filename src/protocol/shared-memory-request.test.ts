@@ -22,6 +22,19 @@ test('a CUDA region has a handle of 64 bytes, a device and a size', () => {
   assert.deepEqual([read.rawHandle.length, read.deviceId, read.byteSize], [64, 1n, 8n])
 })
 
+test('of the base64 of a handle only letters of its alphabet count, as in Triton', () => {
+  const bytes = Buffer.from(Array.from({ length: 64 }, (_, i) => 255 - i))
+  const text = bytes.toString('base64')
+  const read = (b64: string): Uint8Array =>
+    readCudaRegistration(cuda({ raw_handle: { b64 }, device_id: 0, byte_size: 8 })).rawHandle
+  for (const b64 of [`!!!!${text}`, `${text.slice(0, 10)}%\n ${text.slice(10)}`, text.replaceAll('=', '')]) {
+    assert.deepEqual([...read(b64)], [...bytes])
+  }
+  for (const b64 of [Buffer.alloc(64, 255).toString('base64url'), `${text}garbage`]) {
+    assert.throws(() => read(b64), /must be a valid base64 encoded cudaIpcMemHandle_t/)
+  }
+})
+
 // What the recorded server said to each of these.
 for (const [body, expected] of [
   [cuda({}), "INVALID_ARG Shared memory register request has no 'raw_handle' field"],

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { namedPaths, pathFields } from '../config/config-paths.ts'
 import { emptyMessage, messageSchema, modelConfigSchema } from '../config/model-config-schema.ts'
-import { emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
+import { configMessage, emptyModelConfig, type ModelConfig } from '../config/model-config.ts'
 import { modelParameters, type ParameterRow } from '../config/model-parameters.ts'
 import type { FieldSchema, MessageSchema } from '../protobuf/message-schema.ts'
 import { refuseOutsidePaths } from './network-config.ts'
@@ -18,8 +18,9 @@ const names = [
   'ModelSequenceBatching.InitialState.name', 'ModelSequenceBatching.State.input_name', 'ModelSequenceBatching.State.output_name',
   'ModelEnsembling.Step.model_name', 'ModelEnsembling.Step.input_map', 'ModelEnsembling.Step.output_map',
   'ModelEnsembling.Step.model_namespace', 'ModelWarmup.name', 'ModelMetrics.MetricControl.MetricIdentifier.family',
-  // Nothing reads these: there are no accelerators here.
-  'ModelOptimizationPolicy.ExecutionAccelerators.Accelerator.name', 'ModelOptimizationPolicy.ExecutionAccelerators.Accelerator.parameters',
+  'ModelOptimizationPolicy.ExecutionAccelerators.Accelerator.name',
+  // By key: see below.
+  'ModelOptimizationPolicy.ExecutionAccelerators.Accelerator.parameters',
   // One agent is built in. Its files are read below the model's folder: see test/scenario/path-attacks.test.ts.
   'ModelRepositoryAgents.Agent.name', 'ModelRepositoryAgents.Agent.parameters',
   // By key: see below.
@@ -151,6 +152,36 @@ test('an address and the name of a secret come from the operator alone, wherever
       assert.equal(await isRefused(configWithParameter(key, value), where), false, `${key} '${value}'`)
     }
   }
+})
+
+const configWithAccelerator = (name: string, key: string, value: string): ModelConfig => {
+  const accelerator = { name, parameters: new Map([[key, value]]) }
+  const executionAccelerators = { gpuExecutionAccelerator: [accelerator], cpuExecutionAccelerator: [] }
+  return { ...emptyModelConfig(), optimization: configMessage('ModelOptimizationPolicy', { executionAccelerators }) }
+}
+
+test('files and libraries of accelerators come from the operator alone, and parts of file names have no slashes', async () => {
+  for (const [name, key] of [
+    ['tensorrt', 'trt_extra_plugin_lib_paths'],
+    ['tensorrt', 'trt_engine_decryption_lib_path'],
+    ['tensorrt', 'trt_engine_cache_path'],
+    ['tensorrt', 'trt_timing_cache_path'],
+    ['tensorrt', 'trt_ep_context_file_path'],
+    ['tensorrt', 'trt_onnx_model_folder_path'],
+    ['openvino', 'cache_dir'],
+    ['openvino', 'load_config'],
+  ] as const) {
+    for (const value of [...outside(), 'file', '$$TRITON_MODEL_DIRECTORY/env']) {
+      const config = configWithAccelerator(name, key, value)
+      assert.ok(await isRefused(config), `${key} '${value}'`)
+      assert.equal(await isRefused(config, { ...place, ownConfig: config }), false, `${key} '${value}'`)
+    }
+  }
+  for (const key of ['trt_engine_cache_prefix', 'int8_calibration_table_name', 'trt_int8_calibration_table_name']) {
+    assert.ok(await isRefused(configWithAccelerator('tensorrt', key, '../x')), key)
+    assert.equal(await isRefused(configWithAccelerator('tensorrt', key, 'table.flatbuffers')), false, key)
+  }
+  assert.equal(await isRefused(configWithAccelerator('tensorrt', 'precision_mode', 'FP16')), false)
 })
 
 test("what the operator's own configuration names stays allowed, and nothing else", async () => {

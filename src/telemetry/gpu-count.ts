@@ -2,6 +2,7 @@ import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { visibleEntries, visibleGpus, type ListedGpu } from './visible-gpus.ts'
 
 /** A driver that does not answer must not keep the server from starting. */
 const timeoutMs = 10_000
@@ -13,17 +14,28 @@ const mebibyte = 1024 * 1024
  */
 export function findGpus(environment: NodeJS.ProcessEnv, leastCapability = 0, deviceFolder = '/dev'): number {
   const visible = environment['CUDA_VISIBLE_DEVICES']
-  if (visible !== undefined && visibleCount(visible) === 0) return 0
+  if (visible !== undefined && visibleEntries(visible).length === 0) return 0
   const folders = (environment['PATH'] ?? '').split(path.delimiter)
   const program = folders.map((folder) => path.join(folder, 'nvidia-smi')).find((file) => existsSync(file))
-  const count = program === undefined ? deviceFiles(deviceFolder) : askedGpus(program, leastCapability)
-  return visible === undefined ? count : Math.min(count, visibleCount(visible))
+  if (program !== undefined) return askedGpus(program, leastCapability, visible)
+  const count = deviceFiles(deviceFolder)
+  return visible === undefined ? count : Math.min(count, visibleEntries(visible).length)
 }
 
-function askedGpus(program: string, leastCapability: number): number {
-  const question = ['--query-gpu=compute_cap', '--format=csv,noheader']
+function askedGpus(program: string, leastCapability: number, visible: string | undefined): number {
+  const question = ['--query-gpu=index,uuid,compute_cap', '--format=csv,noheader']
   const { stdout } = spawnSync(program, question, { encoding: 'utf8', timeout: timeoutMs })
-  return capableGpus(stdout ?? '', leastCapability)
+  return capableGpus(stdout ?? '', leastCapability, visible)
+}
+
+type Row = ListedGpu & { readonly cells: readonly string[] }
+
+/** The lines of an answer that begin with `index,uuid`. */
+function rowsOf(text: string): Row[] {
+  return text.split('\n').flatMap((line) => {
+    const [index = '', uuid = '', ...cells] = line.split(',').map((cell) => cell.trim())
+    return /^\d+$/.test(index) && uuid !== '' ? [{ index: Number(index), uuid, cells }] : []
+  })
 }
 
 /** /dev/nvidia0, /dev/nvidia1, … */
@@ -31,40 +43,36 @@ const deviceFiles = (folder: string): number =>
   existsSync(folder) ? readdirSync(folder).filter((name) => /^nvidia\d+$/.test(name)).length : 0
 
 /**
- * One line per GPU, such as `9.0`. GPUs are numbered without gaps, so those behind one that is too old are not used either.
+ * One line per GPU, such as `0, GPU-1, 9.0`. GPUs are numbered without gaps, so those behind one that is too old are not used either.
  * A driver that does not know the figure prints another word: the GPU is used then.
  */
-export function capableGpus(text: string, least: number): number {
-  const lines = text.split('\n').filter((line) => /^(\d+(\.\d+)?|\[.*\])\s*$/.test(line))
-  const tooOld = lines.findIndex((line) => Number(line) < least)
-  return tooOld < 0 ? lines.length : tooOld
+export function capableGpus(text: string, least: number, visible?: string): number {
+  const gpus = visibleGpus(rowsOf(text), visible)
+  const tooOld = gpus.findIndex((gpu) => Number(gpu?.cells[0]) < least)
+  return tooOld < 0 ? gpus.length : tooOld
 }
 
-/** CUDA reads the list up to the first entry that is no device. */
-export function visibleCount(list: string): number {
-  const entries = list.split(',').map((entry) => entry.trim())
-  const end = entries.findIndex((entry) => !/^(\d+|GPU-.+|MIG-.+)$/.test(entry))
-  return end < 0 ? entries.length : end
-}
+type Asked = { readonly program?: string; readonly environment?: NodeJS.ProcessEnv }
 
 /** The used share of a GPU's memory, from 0 to 1; null where nvidia-smi does not tell. */
-export async function usedGpuShare(deviceId: number, program = 'nvidia-smi'): Promise<number | null> {
-  const memory = await gpuMemory(deviceId, program)
+export async function usedGpuShare(deviceId: number, asked: Asked = {}): Promise<number | null> {
+  const memory = await gpuMemory(deviceId, asked)
   return memory === null ? null : memory.usedBytes / memory.totalBytes
 }
 
 /** What no program has taken; null as above. */
-export async function freeGpuBytes(deviceId: number, program = 'nvidia-smi'): Promise<number | null> {
-  const memory = await gpuMemory(deviceId, program)
+export async function freeGpuBytes(deviceId: number, asked: Asked = {}): Promise<number | null> {
+  const memory = await gpuMemory(deviceId, asked)
   return memory === null ? null : memory.totalBytes - memory.usedBytes
 }
 
 async function gpuMemory(
   deviceId: number,
-  program: string,
+  { program = 'nvidia-smi', environment = process.env }: Asked,
 ): Promise<{ readonly usedBytes: number; readonly totalBytes: number } | null> {
-  const question = ['--query-gpu=memory.used,memory.total', '--format=csv,noheader,nounits', `--id=${deviceId}`]
+  const question = ['--query-gpu=index,uuid,memory.used,memory.total', '--format=csv,noheader,nounits']
   const answer = await promisify(execFile)(program, question, { timeout: timeoutMs }).catch(() => null)
-  const [used = NaN, total = NaN] = (answer?.stdout ?? '').split(',').map(Number)
+  const gpu = visibleGpus(rowsOf(answer?.stdout ?? ''), environment['CUDA_VISIBLE_DEVICES'])[deviceId]
+  const [used = NaN, total = NaN] = (gpu?.cells ?? []).map(Number)
   return total > 0 && used >= 0 ? { usedBytes: used * mebibyte, totalBytes: total * mebibyte } : null
 }

@@ -12,8 +12,9 @@ import { GpuMetrics, parseGpuLine, type GpuState } from './gpu-metrics.ts'
 import { until } from '../../test/until.ts'
 
 test('a line of nvidia-smi is read, and what a GPU does not tell is left out', () => {
-  assert.deepEqual(parseGpuLine('GPU-1, NVIDIA H200, 37, 1024, 512, 75.5, 700.00'), {
+  assert.deepEqual(parseGpuLine('GPU-1, NVIDIA H200, 37, 1024, 512, 75.5, 700.00, 3'), {
     uuid: 'GPU-1',
+    index: 3,
     name: 'NVIDIA H200',
     utilization: 0.37,
     memoryTotalBytes: 2 ** 30,
@@ -21,7 +22,7 @@ test('a line of nvidia-smi is read, and what a GPU does not tell is left out', (
     powerWatts: 75.5,
     powerLimitWatts: 700,
   })
-  const quiet = parseGpuLine('GPU-2, A, [N/A], 1, 0, [Not Supported], [N/A]')
+  const quiet = parseGpuLine('GPU-2, A, [N/A], 1, 0, [Not Supported], [N/A], 0')
   assert.ok(quiet !== null)
   assert.deepEqual([quiet.utilization, quiet.memoryUsedBytes, quiet.powerWatts], [null, 0, null])
   const text = gpuText(prometheusText, [{ ...quiet, energyJoules: 0 }])
@@ -37,9 +38,9 @@ test('readings come as long as nvidia-smi runs, and energy is power over time', 
   const lines = [
     '#!/bin/sh',
     "printf 'GPU-1, Fake, 10, '",
-    "echo '1, 1, 100, 200'",
+    "echo '1, 1, 100, 200, 0'",
     `while [ ! -e ${folder}/go ]; do sleep 0.02; done`,
-    "echo 'GPU-1, Fake, 50, 1, 1, 100, 200'",
+    "echo 'GPU-1, Fake, 50, 1, 1, 100, 200, 0'",
     `while [ ! -e ${folder}/end ]; do sleep 0.02; done`,
     'exit 3',
   ]

@@ -4,10 +4,13 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { isVisible } from './visible-gpus.ts'
 
 /** Null where the GPU does not report the figure. */
 type GpuReading = {
   readonly uuid: string
+  /** As nvidia-smi numbers them. */
+  readonly index: number
   readonly name: string
   readonly utilization: number | null
   readonly memoryTotalBytes: number | null
@@ -18,7 +21,7 @@ type GpuReading = {
 
 export type GpuState = GpuReading & { readonly energyJoules: number }
 
-const fields = ['uuid', 'name', 'utilization.gpu', 'memory.total', 'memory.used', 'power.draw', 'power.limit']
+const fields = ['uuid', 'name', 'utilization.gpu', 'memory.total', 'memory.used', 'power.draw', 'power.limit', 'index']
 
 /** A line has about a hundred characters. Longer text without an end is no line. */
 const maxLineLength = 10_000
@@ -29,6 +32,8 @@ export class GpuMetrics {
   readonly #gpus = new Map<string, GpuState & { readonly seenNs: number }>()
   #child: ChildProcess | null = null
   #rest = ''
+  /** CUDA_VISIBLE_DEVICES. */
+  #visible: string | undefined
 
   constructor(dependencies: { readonly clock: Clock; readonly log: Log }) {
     this.#clock = dependencies.clock
@@ -40,7 +45,9 @@ export class GpuMetrics {
     return this.#gpus.values()
   }
 
-  start(intervalMs: number, command = 'nvidia-smi'): void {
+  /** As with Triton: those that CUDA uses. */
+  start(intervalMs: number, command = 'nvidia-smi', visible = process.env['CUDA_VISIBLE_DEVICES']): void {
+    this.#visible = visible
     const args = [`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits', `--loop-ms=${intervalMs}`]
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] })
     this.#child = child
@@ -65,7 +72,7 @@ export class GpuMetrics {
     this.#rest = (lines.pop() ?? '').slice(0, maxLineLength)
     for (const line of lines) {
       const reading = parseGpuLine(line)
-      if (reading !== null) this.#note(reading)
+      if (reading !== null && isVisible(reading, this.#visible)) this.#note(reading)
     }
   }
 
@@ -85,7 +92,7 @@ export function parseGpuLine(line: string): GpuReading | null {
   const cells = line.split(',').map((cell) => cell.trim())
   const [uuid = '', name = '', ...figures] = cells
   if (cells.length !== fields.length || uuid === '') return null
-  const [utilization, total, used, power, limit] = figures.map((text) => {
+  const [utilization, total, used, power, limit, index] = figures.map((text) => {
     const value = text === '' ? NaN : Number(text)
     return Number.isFinite(value) ? value : null
   })
@@ -93,6 +100,7 @@ export function parseGpuLine(line: string): GpuReading | null {
     value === null || value === undefined ? null : value * factor
   return {
     uuid,
+    index: index ?? 0,
     name,
     utilization: utilization === null || utilization === undefined ? null : utilization / 100,
     memoryTotalBytes: times(total, mebibyte),

@@ -30,7 +30,7 @@ export async function infer(request) {
 /** What nvidia-smi of a machine with an H200 says, again and again; the machine that tests run on need not have one. */
 const recordedGpu = `#!/bin/sh
 while :; do
-  echo 'GPU-9b2f5d3d-9a68-ffad-9840-a701808b43a8, NVIDIA H200, 0, 143771, 0, 130.94, 700.00'
+  echo 'GPU-9b2f5d3d-9a68-ffad-9840-a701808b43a8, NVIDIA H200, 0, 143771, 0, 130.94, 700.00, 0'
   sleep 0.2
 done
 `

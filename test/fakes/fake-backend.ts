@@ -74,6 +74,10 @@ export class FakeBackend implements Backend {
     }
   }
 
+  loseInstances(): void {
+    for (const instance of this.#open.keys()) instance.isLost = true
+  }
+
   /** Who executed them. */
   answerAll(): string[] {
     return this.held.splice(0).map(({ instance, owner }) => {

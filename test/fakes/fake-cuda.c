@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { out_of_memory = 2, invalid_value = 1, most_blocks = 4096 };
+enum { out_of_memory = 2, invalid_value = 1, illegal_address = 700, most_blocks = 4096 };
 static const uint64_t magic = 0x67616c6174656121ull;
 
 /* FAKE_CUDA_BYTES bounds what can be allocated. */
@@ -24,18 +24,25 @@ int cuCtxPushCurrent_v2(uint64_t context) { return context == 0; }
 int cuCtxPopCurrent_v2(uint64_t *context) { *context = 0; return 0; }
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) { memcpy((void *)to, from, size); return 0; }
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { memcpy(to, (void *)from, size); return 0; }
-int cuStreamCreate(uint64_t *stream, unsigned flags) { *stream = 32 + flags; return 0; }
+static int open_streams;
+int cuStreamCreate(uint64_t *stream, unsigned flags) { open_streams++; *stream = 32 + flags; return 0; }
+int cuStreamDestroy_v2(uint64_t stream) { open_streams--; return stream == 0; }
+int fakeOpenStreams(void) { return open_streams; }
 int cuStreamSynchronize(uint64_t stream) { return stream == 0; }
 int cuStreamQuery(uint64_t stream) { return stream == 0; }
 int cuGetErrorName(int code, const char **text) {
-  *text = code == out_of_memory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_INVALID_VALUE";
+  *text = code == out_of_memory ? "CUDA_ERROR_OUT_OF_MEMORY" : code == illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_INVALID_VALUE";
   return 0;
 }
 int cuGetErrorString(int code, const char **text) {
-  *text = code == out_of_memory ? "out of memory" : "invalid argument";
+  *text = code == out_of_memory ? "out of memory" : code == illegal_address ? "an illegal memory access was encountered" : "invalid argument";
   return 0;
 }
+/* With a code other than 0 every copy to the GPU and every allocation there fails with it, as after a kernel that broke the context. */
+static int failing;
+void fakeFail(int code) { failing = code; }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, uint64_t stream) {
+  if (failing != 0) return failing;
   memcpy((void *)to, from, size);
   return stream == 0;
 }
@@ -48,6 +55,7 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, uint64_t strea
   return stream == 0;
 }
 int cuMemAlloc_v2(uint64_t *address, size_t size) {
+  if (failing != 0) return failing;
   if (used_bytes + size > limit()) return out_of_memory;
   void *memory = aligned_alloc(256, (size + 255) / 256 * 256);
   if (memory == NULL) return out_of_memory;

@@ -11,6 +11,9 @@ export type FakeCuda = {
   readonly file: string
   openHandles(): number
   usedBytes(): number
+  openStreams(): number
+  /** From now on copies to the GPU and allocations fail with this CUresult; 0: they work. */
+  fail(code: number): void
   allocate(byteLength: number): { readonly address: number; readonly handle: Uint8Array }
 }
 
@@ -29,6 +32,8 @@ export function compileFakeCuda(): FakeCuda | string {
   return {
     file,
     openHandles: library.func('fakeOpenHandles', 'int', []) as () => number,
+    openStreams: library.func('fakeOpenStreams', 'int', []) as () => number,
+    fail: library.func('fakeFail', 'void', ['int']) as (code: number) => void,
     usedBytes: library.func('fakeUsedBytes', 'size_t', []) as () => number,
     allocate: (byteLength) => {
       const out = new BigUint64Array(1)

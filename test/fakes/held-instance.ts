@@ -31,6 +31,7 @@ export function answerWanted(request: InferenceRequest, outputs: Tensor[]): void
 export class HeldInstance implements Instance {
   readonly name: string
   isReady = true
+  isLost = false
   prefetchDepth = 0
   /** Set to false: each batch is answered before `execute` returns. */
   isHolding = true

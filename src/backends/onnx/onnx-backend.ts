@@ -12,6 +12,7 @@ import type { ModelConfig } from '../../config/model-config.ts'
 import { readOnnxFile } from '../../onnx-file/onnx-file.ts'
 import { workFollowsValues } from '../../onnx-file/value-driven-work.ts'
 import { completeConfig, isComplete } from './auto-complete.ts'
+import { defaultMaxBatchSizeIn } from './backend-settings.ts'
 import { defaultInlineLimitUs, PlaceByTime } from './execution-place.ts'
 import { describeLoadError } from './load-error.ts'
 import { OnnxModel } from './onnx-model.ts'
@@ -27,7 +28,6 @@ import {
 import { cpuProviders } from './execution-providers.ts'
 import { validateSignature } from './validate-signature.ts'
 
-const defaultMaxBatchSize = 4
 /** A session that was created to complete a configuration is kept for this time, for the load that follows. */
 const keepSessionNs = 30e9
 
@@ -74,7 +74,7 @@ export class OnnxBackend implements Backend {
     await this.#forget(file)
     const cancel = this.#clock.after(keepSessionNs, () => void this.#forget(file))
     this.#kept.set(file, { key: keyOf(settings, draft, deviceId), session, cancel })
-    return completeConfig(draft, session, this.#defaultMaxBatchSize())
+    return completeConfig(draft, session, defaultMaxBatchSizeIn(this.#settings))
   }
 
   async load(source: ModelVersionSource): Promise<LoadedModel> {
@@ -126,16 +126,12 @@ export class OnnxBackend implements Backend {
     for (const file of this.#kept.keys()) await this.#forget(file)
     const binding = this.#binding
     this.#binding = null
-    await (await binding)?.close()
+    // One that could not be opened has told each load, and there is nothing to close.
+    await (await binding?.catch(() => null))?.close()
   }
 
   #parse(config: ModelConfig, files: ModelFiles): OnnxSettings {
     return parseOnnxSettings(config, { resolveLibrary: (file) => path.resolve(files.modelDirectory, file) })
-  }
-
-  #defaultMaxBatchSize(): number {
-    const text = this.#settings.get('default-max-batch-size')
-    return text === undefined || !/^\d+$/.test(text) ? defaultMaxBatchSize : Number(text)
   }
 
   #open(): Promise<OnnxBinding> {

@@ -59,6 +59,14 @@ export class OnnxInstance implements Instance {
     this.#allIndexes = parts.outputs.map((output) => output.sessionIndex)
   }
 
+  get isLost(): boolean {
+    return (this.#parts.runner.lost ?? null) !== null
+  }
+
+  get lastError(): string {
+    return this.#parts.runner.lost ?? ''
+  }
+
   async pulse(): Promise<boolean> {
     return (await this.#parts.runner.pulse?.()) ?? true
   }

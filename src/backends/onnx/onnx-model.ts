@@ -107,7 +107,11 @@ export class OnnxModel implements LoadedModel {
   #session(deviceId: number | null, cores: readonly number[]): Promise<OnnxSession> {
     const key = sessionKey(deviceId, cores)
     let session = this.#sessions.get(key)
-    if (session === undefined) this.#sessions.set(key, (session = this.#open(deviceId, cores)))
+    if (session === undefined) {
+      this.#sessions.set(key, (session = this.#open(deviceId, cores)))
+      // A GPU without memory may have some when the next Instance comes.
+      session.catch(() => this.#sessions.delete(key))
+    }
     return session
   }
 
@@ -120,6 +124,7 @@ export class OnnxModel implements LoadedModel {
     const session = unused ?? this.#open(deviceId)
     this.#unused.delete(session)
     this.#own.set(session, deviceId)
+    session.catch(() => this.#own.delete(session))
     return session
   }
 

@@ -82,6 +82,8 @@ export interface OnnxRunner {
   run(request: RunRequest, finished: (result: RunResult) => void): void
   /** Ends the run in progress, if it can be ended; its result then says `isTerminated`. */
   terminate(): void
+  /** Why no run will ever work again: what it runs on is gone. Absent or null: runs work. */
+  readonly lost?: string | null
   /** As that of an Instance. */
   pulse?(): Promise<boolean>
   /** Call it only between runs; twice is fine. */

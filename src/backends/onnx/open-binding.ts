@@ -6,6 +6,7 @@ import type { Log } from '../../base/log.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
 import { switchTelemetryOff } from '../../base/telemetry-off.ts'
 import type { Gpus } from '../../cuda/gpus.ts'
+import { threadSettings } from './backend-settings.ts'
 import type { FoundLibrary } from './find-library.ts'
 import { onnxRuntimeLibrary } from './onnx-runtime-package.ts'
 import type { NativeSettings } from './native/native-binding.ts'
@@ -39,7 +40,8 @@ export async function openBinding(
     log.warning('ONNX models are run through onnxruntime-node, as the settings ask for; this is slower')
     return openJavaScript()
   }
-  const threads = { maxThreads: count(settings, 'max-threads'), globalThreads: globalThreads(settings) }
+  const { warnings, ...threads } = threadSettings(settings)
+  for (const warning of warnings) log.warning(warning)
   const library = await foundLibrary(dependencies, settings)
   if (library !== null && library.origin !== 'bundled') {
     try {
@@ -102,14 +104,4 @@ async function silenceOnnxRuntime(): Promise<void> {
         'open the engine in the main thread',
     )
   }
-}
-
-function globalThreads(settings: ReadonlyMap<string, string>): { intraOp: number; interOp: number } | null {
-  if (settings.get('enable-global-threadpool') !== '1') return null
-  return { intraOp: count(settings, 'intra_op_thread_count'), interOp: count(settings, 'inter_op_thread_count') }
-}
-
-function count(settings: ReadonlyMap<string, string>, key: string): number {
-  const text = settings.get(key) ?? ''
-  return /^\d{1,4}$/.test(text) ? Number(text) : 0
 }

@@ -79,6 +79,18 @@ test('Triton’s parameters are understood', () => {
   assert.deepEqual([settings.execution, settings.maxExecutionMs, settings.warnings], ['offloaded', 250, []])
 })
 
+test('truth has Triton’s words, and a number of threads below 0 means no wish', () => {
+  for (const [text, isOn] of [
+    ['on', true],
+    ['TRUE', true],
+    ['Off', false],
+    ['0', false],
+  ] as const) {
+    assert.equal(parseOnnxSettings(config({ enable_mem_arena: text })).session.hasMemoryArena, isOn)
+  }
+  assert.equal(parseOnnxSettings(config({ intra_op_thread_count: '-1' })).session.intraOpThreads, 0)
+})
+
 test('graph levels are Triton’s: -1 basic, 0 all, 1 extended, 2 disabled', () => {
   const levels = [-1, 0, 1, 2].map((level) => parseOnnxSettings(withLevel(level)).session.graphLevel)
   assert.deepEqual(levels, ['basic', 'all', 'extended', 'disabled'])
@@ -87,7 +99,7 @@ test('graph levels are Triton’s: -1 basic, 0 all, 1 extended, 2 disabled', () 
 
 test('a value that makes no sense is refused with the parameter, what is expected and what came', () => {
   for (const [key, value] of [
-    ['intra_op_thread_count', '-1'],
+    ['intra_op_thread_count', '1025'],
     ['intra_op_thread_count', 'many'],
     ['execution_mode', '2'],
     ['enable_mem_arena', 'maybe'],
@@ -143,14 +155,15 @@ test('CUDA graphs are refused beside what they do not go with', () => {
   const { optimization } = withLevel(0)
   assert.ok(optimization !== null)
   const cuda = { graphs: true, busyWaitEvents: false, graphSpec: [], outputCopyStream: false }
-  const session = (parameters: Record<string, string>, keys: Record<string, string> = {}) => {
-    const accelerator = { name: 'cuda', parameters: new Map(Object.entries(keys)) }
+  const session = (parameters: Record<string, string>, keys: Record<string, string> = {}, name = 'cuda') => {
+    const accelerator = { name, parameters: new Map(Object.entries(keys)) }
     const executionAccelerators = { gpuExecutionAccelerator: [accelerator], cpuExecutionAccelerator: [] }
     const model = config(parameters, { optimization: { ...optimization, cuda, executionAccelerators } })
     return gpuSession(parseOnnxSettings(model), model, 0)
   }
   assert.ok(session({}).providers[0]?.options.some(([key, value]) => key === 'enable_cuda_graph' && value === '1'))
   assert.throws(() => session({}, { fuse_conv_bias: '1' }), /model 'm' has CUDA graphs .* and fuse_conv_bias/)
+  assert.throws(() => session({}, {}, 'tensorrt'), /model 'm' has CUDA graphs .* and the accelerator 'tensorrt'/)
   const shrinking = { 'memory.enable_memory_arena_shrinkage': 'gpu:0' }
   assert.throws(() => session(shrinking), /has CUDA graphs .*'memory.enable_memory_arena_shrinkage'/)
 })

@@ -102,6 +102,12 @@ export function gpuSession({ session, gpu }: OnnxSettings, config: ModelConfig, 
   const providers = gpuProviders(config, deviceId).map(({ name, options }) =>
     name === 'cuda' ? { name, options: [...options, ...graphs] } : { name, options },
   )
+  if (gpu.hasGraphs && providers.some(({ name }) => name === 'tensorrt')) {
+    const text =
+      `model '${config.name}' has CUDA graphs (optimization.cuda.graphs) and the accelerator 'tensorrt': ONNX Runtime records only what ` +
+      'its CUDA provider runs alone. Leave one of them out'
+    throw new ServerError('INVALID_ARG', text)
+  }
   if (gpu.hasGraphs && providers.some(({ options }) => options.some(([key, value]) => isFusing(key, value)))) {
     const text =
       `model '${config.name}' has CUDA graphs (optimization.cuda.graphs) and fuse_conv_bias: the recording of such a graph did ` +

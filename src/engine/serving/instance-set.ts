@@ -76,7 +76,7 @@ export class InstanceSet {
 
   get readyCount(): number {
     let count = 0
-    for (const { instance } of this.#members) if (instance.isReady) count++
+    for (const { instance } of this.#members) if (instance.isReady && instance.isLost !== true) count++
     return count
   }
 

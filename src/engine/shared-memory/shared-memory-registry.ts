@@ -84,6 +84,7 @@ export class SharedMemoryRegistry {
   readonly #clock: Clock | null
   readonly #processes: string
   #stopSweep: Cancel | null = null
+  #isClosed = false
   /** Names of regions that are being opened. */
   readonly #opening = new Set<string>()
   /** What inputs are read into. */
@@ -188,6 +189,10 @@ export class SharedMemoryRegistry {
       const region = await CudaRegion.open(thread, name, handle, Number(byteSize))
       const { ownerOf } = await import('./cuda-owner.ts')
       const owner = await ownerOf(handle, this.#processes)
+      if (this.#isClosed) {
+        region.leave(() => undefined)
+        throw ServerError.withoutStack('UNAVAILABLE', 'the server is shutting down')
+      }
       this.#cudaRegions.set(name, region)
       if (owner !== null) this.#owners.set(region, owner)
       this.#sweepLater()
@@ -291,6 +296,7 @@ export class SharedMemoryRegistry {
 
   /** Gives the descriptors back. Twice is fine. */
   close(): void {
+    this.#isClosed = true
     for (const region of this.#regions.values()) this.#drop(region)
     for (const region of this.#cudaRegions.values()) this.#dropCuda(region)
     this.#stopSweep?.()

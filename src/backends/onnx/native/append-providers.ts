@@ -1,6 +1,7 @@
 // Adds execution providers to the options of a session.
 
-import type { ProviderName, ProviderSettings } from '../execution-providers.ts'
+import type { AcceleratorName } from '../../../config/accelerator-keys.ts'
+import type { ProviderSettings } from '../execution-providers.ts'
 import { addressOf, cString, type Address, type OrtLibrary, type Prototype } from './ort-library.ts'
 
 /** The functions of a provider in the C API; one without `create` takes keys and values at once. */
@@ -13,7 +14,7 @@ type ProviderFunctions = {
 
 const update = (index: number): Prototype => [index, 'a', 'a, p, p, size_t']
 
-const functionsOf: Readonly<Record<ProviderName, ProviderFunctions>> = {
+const functionsOf: Readonly<Record<AcceleratorName, ProviderFunctions>> = {
   cuda: {
     append: [204, 'a', 'a, a'],
     create: [205, 'a', 'p'],

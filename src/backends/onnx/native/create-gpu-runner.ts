@@ -30,5 +30,5 @@ export function createGpuRunner(
   const thread = gpus.startThread(deviceId, { run: library.runAddress, isBusyWaiting, cores })
   const lane = new GpuLane(thread, { device: gpus.pool(deviceId), pinned: gpus.pinned })
   const values = new GpuValues(library, gpus.ofTests ? null : deviceId)
-  return new GpuRunner({ ...parts, traits, thread, lane, values })
+  return new GpuRunner({ ...parts, traits, thread, faults: gpus.faults, gate: gpus.gate, lane, values })
 }

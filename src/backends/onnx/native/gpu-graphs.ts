@@ -40,10 +40,13 @@ export class GpuGraphs {
     return this.#isSpoiled
   }
 
-  /** Before each run; `finished` follows. `key` null: the run cannot be repeated. True: the run is recorded, and must be alone. */
-  choose(key: string | null, lane: Pick<GpuLane, 'deviceAddress' | 'isOverBudget'>): boolean {
+  /**
+   * Before each run; `finished` follows. `key` null: the run cannot be repeated. `mayRecord` false: nothing new is recorded.
+   * True: the run is recorded, and must be alone.
+   */
+  choose(key: string | null, lane: Pick<GpuLane, 'deviceAddress' | 'isOverBudget'>, mayRecord = true): boolean {
     // Memory above the budget is given back after the run, and its address with it.
-    const graph = key === null || lane.isOverBudget ? null : this.#find(`${key}@${lane.deviceAddress}`)
+    const graph = key === null || lane.isOverBudget ? null : this.#find(`${key}@${lane.deviceAddress}`, mayRecord)
     const id = graph?.id ?? withoutGraph
     if (id !== this.#current) {
       this.#current = id
@@ -60,10 +63,10 @@ export class GpuGraphs {
     if (!isGood) this.#isSpoiled = true
   }
 
-  #find(key: string): Graph | null {
+  #find(key: string, mayRecord: boolean): Graph | null {
     const known = this.#graphs.get(key)
     if (known !== undefined && known !== null) return known
-    if (this.#lastId >= mostGraphs) return null
+    if (this.#lastId >= mostGraphs || (known === null && !mayRecord)) return null
     if (known === null) {
       const graph = { id: ++this.#lastId, isRecorded: false }
       this.#graphs.set(key, graph)

@@ -213,6 +213,14 @@ test('a shape is recorded when it comes again, has one number and one address, a
   for (let size = 0; size < 1000; size++) run(`${size}x8`)
   for (let size = 0; size < 100; size++) for (const _ of [1, 2]) run(`${size}x9`)
   assert.deepEqual([graphs.count, said.at(-1)], [32, 'gpu_graph_id=-1'])
+  const busy = new GpuGraphs(() => undefined)
+  const isRecorded = (mayRecord: boolean): boolean => {
+    const isNow = busy.choose('1', lane, mayRecord)
+    busy.finished(true)
+    return isNow
+  }
+  assert.deepEqual([true, false, false, true, false].map(isRecorded), [false, false, false, true, false])
+  assert.equal(busy.count, 1, 'a shape that may not be recorded now is recorded later')
   const other = new GpuGraphs(() => undefined)
   other.choose('1', lane)
   other.finished(true)

@@ -3,8 +3,10 @@
 
 import { assert } from '../../../base/assert.ts'
 import { ServerError } from '../../../base/server-error.ts'
+import { cudaCodeIn, outOfMemoryCode, type GpuFaults } from '../../../cuda/gpu-faults.ts'
 import type { GpuResult } from '../../../cuda/gpu-program.ts'
-import type { GpuThread } from '../../../cuda/gpu-thread.ts'
+import { CudaError, type GpuThread } from '../../../cuda/gpu-thread.ts'
+import type { QuietGate } from '../../../cuda/quiet-gate.ts'
 import type { OnnxRunner, RunRequest, RunResult } from '../onnx-session.ts'
 import type { GpuLane } from './gpu-lane.ts'
 import { GpuGraphs } from './gpu-graphs.ts'
@@ -19,6 +21,8 @@ type Finished = (result: RunResult) => void
 type GpuRunnerParts = {
   readonly library: OrtLibrary
   readonly thread: GpuThread
+  readonly faults: Pick<GpuFaults, 'note'>
+  readonly gate: Pick<QuietGate, 'isOccupied'>
   readonly lane: GpuLane
   readonly values: GpuValues
   readonly session: Address
@@ -47,13 +51,20 @@ export class GpuRunner implements OnnxRunner {
     this.#graphs = parts.traits.hasGraphs ? new GpuGraphs((key, value) => this.#setOption(key, value)) : null
   }
 
+  get lost(): string | null {
+    const { fault } = this.#parts.thread
+    if (fault !== null && !this.#isClosed) return lostText(this.deviceId, fault)
+    return this.#graphs?.isSpoiled === true ? spoiledText(this.deviceId) : null
+  }
+
   run(request: RunRequest, finished: Finished): void {
     assert(!this.#isClosed && !this.#isRunning, 'a runner runs one request at a time, until it is closed')
     this.#isRunning = true
     const { lane } = this.#parts
     let plan: GpuPlan
     try {
-      if (this.#graphs?.isSpoiled === true) throw spoiled(this.deviceId)
+      const { lost } = this
+      if (lost !== null) throw ServerError.withoutStack('UNAVAILABLE', lost)
       plan = new GpuPlan(this.#parts.context, request, this.#parts.traits)
     } catch (reason) {
       this.#fail(reason, finished)
@@ -65,8 +76,13 @@ export class GpuRunner implements OnnxRunner {
     }
     lane.prepare(plan.deviceBytes, plan.hostBytes, plan.roomBytes).then(
       () => this.#start(plan, request, finished),
-      (reason: unknown) => this.#fail(outOfMemory(reason, plan.deviceBytes, this.deviceId), finished),
+      (reason: unknown) => this.#fail(this.#unprepared(reason, plan.deviceBytes), finished),
     )
+  }
+
+  /** With --live-check=compute a server whose GPU is lost is started again. */
+  pulse(): Promise<boolean> {
+    return Promise.resolve(this.#parts.thread.fault === null)
   }
 
   terminate(): void {
@@ -86,9 +102,10 @@ export class GpuRunner implements OnnxRunner {
   }
 
   #start(plan: GpuPlan, request: RunRequest, finished: Finished): void {
-    const { thread, values, lane, session } = this.#parts
+    const { thread, values, lane, session, gate } = this.#parts
     try {
-      const isRecorded = this.#graphs?.choose(plan.graphKey, lane) ?? false
+      // A recording would wait for the session that is being made, and the requests of this batch with it.
+      const isRecorded = this.#graphs?.choose(plan.graphKey, lane, !gate.isOccupied) ?? false
       const program = plan.program(values, lane, session, this.#runOptions)
       program.isAlone = isRecorded
       thread.run(program, (result) => this.#onResult(plan, request, result, finished))
@@ -116,8 +133,7 @@ export class GpuRunner implements OnnxRunner {
     plan.abandon()
     const error = result.status === 0 ? null : library.takeError(result.status)
     if (error === null) {
-      const text = `the GPU reported an error: ${result.error?.text ?? ''}`
-      this.#fail(ServerError.withoutStack('INTERNAL', text), finished)
+      this.#fail(this.#failure(result.error?.text ?? ''), finished)
       return
     }
     if (plan.hasBoundOutputs && !this.#isTerminated && isShapeSurprise(error) && context.arePredictable) {
@@ -149,7 +165,26 @@ export class GpuRunner implements OnnxRunner {
     finished({ error: ServerError.from(reason), isTerminated })
   }
 
+  /** Why the lane has no room. */
+  #unprepared(reason: unknown, byteLength: number): ServerError {
+    if (reason instanceof CudaError && reason.code === outOfMemoryCode) {
+      return outOfMemory(reason, byteLength, this.deviceId)
+    }
+    return this.#failure(reason instanceof Error ? reason.message : String(reason))
+  }
+
+  /** Of an error that CUDA itself reported. */
+  #failure(text: string): ServerError {
+    const { lost } = this
+    if (lost !== null) return ServerError.withoutStack('UNAVAILABLE', lost)
+    return ServerError.withoutStack('INTERNAL', `the GPU reported an error: ${text}`)
+  }
+
   #described({ code, message }: OrtError): ServerError {
+    const cudaCode = cudaCodeIn(message)
+    if (cudaCode !== null) this.#parts.faults.note(this.deviceId, { code: cudaCode, text: message })
+    const { lost } = this
+    if (lost !== null) return ServerError.withoutStack('UNAVAILABLE', lost)
     const text = `onnx runtime error ${code}: ${message}`
     if (
       !/failed to allocate memory|out of memory|cudaErrorMemoryAllocation|available memory of \d+ is smaller/i.test(
@@ -166,16 +201,16 @@ export class GpuRunner implements OnnxRunner {
   }
 }
 
-const outOfMemory = (reason: unknown, byteLength: number, deviceId: number): ServerError =>
+const outOfMemory = ({ message }: CudaError, byteLength: number, deviceId: number): ServerError =>
   ServerError.withoutStack(
     'UNAVAILABLE',
     `GPU ${deviceId} has no memory left for ${byteLength} bytes of inputs and outputs of this batch: make max_batch_size ` +
-      `smaller, or try again later (${reason instanceof Error ? reason.message : String(reason)})`,
+      `smaller, or try again later (${message})`,
   )
 
-const spoiled = (deviceId: number): ServerError =>
-  ServerError.withoutStack(
-    'UNAVAILABLE',
-    `a CUDA graph of this model could not be recorded on GPU ${deviceId}, and its session cannot be used any more: load the ` +
-      'model again, or leave out optimization.cuda.graphs',
-  )
+const lostText = (deviceId: number, fault: string): string =>
+  `GPU ${deviceId} cannot be used any more by this server: start the server again, and look for the GPU in the log of the system ('dmesg' says Xid). ${fault}`
+
+const spoiledText = (deviceId: number): string =>
+  `a CUDA graph of this model could not be recorded on GPU ${deviceId}, and its session cannot be used any more: load the ` +
+  'model again, or leave out optimization.cuda.graphs'

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ManualClock } from '../../../test/fakes/manual-clock.ts'
+import { silentLog } from '../../base/log.ts'
+import { emptyModelConfig } from '../../config/model-config.ts'
+import { ModelSignature } from '../../config/model-signature.ts'
+import type { InstanceSpec, ModelVersionSource } from '../../model/backend.ts'
+import { PlaceByTime } from './execution-place.ts'
+import { OnnxModel } from './onnx-model.ts'
+import type { OnnxRunner, OnnxSession } from './onnx-session.ts'
+
+const runner: OnnxRunner = { deviceId: 0, run: () => undefined, terminate: () => undefined, close: () => undefined }
+
+/** Counts the sessions that are open. */
+class Sessions {
+  open = 0
+  asked = 0
+  /** How many of the next ones fail. */
+  failing = 0
+
+  readonly next = (): Promise<OnnxSession> => {
+    this.asked++
+    if (this.failing > 0) {
+      this.failing--
+      return Promise.reject(new Error('out of memory'))
+    }
+    return Promise.resolve(this.session())
+  }
+
+  session(): OnnxSession {
+    this.open++
+    const close = (): Promise<void> => {
+      this.open--
+      return Promise.resolve()
+    }
+    return { canRunInline: false, inputs: [], overridable: [], outputs: [], createRunner: () => runner, close }
+  }
+}
+
+function modelOn(sessions: Sessions, hasGraphs: boolean): OnnxModel {
+  const config = { ...emptyModelConfig(), name: 'm' }
+  const source: ModelVersionSource = {
+    name: 'm',
+    version: '1',
+    config,
+    signature: new ModelSignature(config, new Map()),
+    files: { repositoryPath: '/', modelDirectory: '/m', versionDirectory: '/m/1', version: '1' },
+    log: silentLog,
+  }
+  const first = { deviceId: 0, cores: [], session: sessions.session() }
+  const place = new PlaceByTime(100, 'offloaded')
+  const settings = { place, maxExecutionMs: 0, hasGraphs }
+  return new OnnxModel({ clock: new ManualClock() }, source, { first, open: sessions.next }, settings)
+}
+
+const spec = (index: number, deviceId = 0): InstanceSpec => ({
+  name: `m_${index}`,
+  kind: 'KIND_GPU',
+  deviceId,
+  index,
+  onReadinessChange: () => undefined,
+})
+
+test('a session that could not be opened is tried again for the next instance, and the others are closed with the model', async () => {
+  for (const hasGraphs of [false, true]) {
+    const sessions = new Sessions()
+    const model = modelOn(sessions, hasGraphs)
+    await model.createInstance(spec(0))
+    sessions.failing = 1
+    await assert.rejects(model.createInstance(spec(1, 1)), /out of memory/)
+    await model.createInstance(spec(2, 1))
+    assert.equal(sessions.asked, 2)
+    await model.close()
+    assert.equal(sessions.open, 0)
+  }
+})
+
+test('instances of a GPU share a session; with CUDA graphs each has its own, which the next one takes over', async () => {
+  const shared = new Sessions()
+  const plain = modelOn(shared, false)
+  for (const index of [0, 1, 2]) await plain.createInstance(spec(index))
+  assert.equal(shared.asked, 0)
+  const own = new Sessions()
+  const graphs = modelOn(own, true)
+  const [, second] = [await graphs.createInstance(spec(0)), await graphs.createInstance(spec(1))]
+  assert.equal(own.asked, 1)
+  await second.close()
+  await graphs.createInstance(spec(2))
+  assert.equal(own.asked, 1)
+})
