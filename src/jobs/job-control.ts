@@ -232,6 +232,7 @@ export class JobControl {
   }
 
   #schedule(job: Job): void {
+    if (this.#isClosed) return
     const schedule = CronSchedule.parse(job.record.plan.schedule)
     const { clock } = this.#parts
     const at = typeof schedule === 'string' ? null : schedule.next(clock.wallMs())
@@ -314,11 +315,13 @@ export class JobControl {
   #end(job: Job, state: 'DONE' | 'FAILED', reason: string): void {
     const { record } = job
     const isRepeated = record.plan.schedule !== '' && state === 'DONE'
-    Object.assign(record, { state: isRepeated ? 'WAITING' : state, reason, endedMs: this.#parts.clock.wallMs() })
+    // Whoever paused or cancelled the job while its last answers were kept wants no other run.
+    const next = record.state === 'RUNNING' ? 'WAITING' : record.state
+    Object.assign(record, { state: isRepeated ? next : state, reason, endedMs: this.#parts.clock.wallMs() })
     const counts = `${record.done} lines answered, ${record.failed} failed`
     if (state === 'FAILED') this.#log.error(`job '${record.id}' failed: ${reason} (${counts})`)
     else this.#log.info(`job '${record.id}' is done: ${counts}`)
-    if (isRepeated) this.#schedule(job)
+    if (record.state === 'WAITING') this.#schedule(job)
   }
 
   async #runOnce(job: Job): Promise<boolean> {
