@@ -172,6 +172,18 @@ test('a server that ends while the last answers of a job with a schedule are kep
   assert.deepEqual([control.list()[0]?.state, clock.pendingCount], ['WAITING', 0])
 })
 
+test('a job with a schedule that is paused between two runs waits for the next one when it goes on', async () => {
+  const { control, clock, opens } = controlOf()
+  const { id } = await control.create({ ...once, schedule: '0 * * * *' }, [], nobody)
+  for (const runs of [0, 1, 2]) {
+    assert.equal((await control.pause(id)).state, 'PAUSED')
+    assert.deepEqual([(await control.resume(id)).state, opens.count], ['WAITING', runs])
+    clock.advanceMs(3_600_000)
+    await until(() => control.list()[0]?.state === 'WAITING' && opens.count === runs + 1, `run ${runs + 1}`)
+  }
+  await control.close()
+})
+
 test('jobs of an earlier server go on, those that were paused do not', async () => {
   const keeper = new MemoryKeeper()
   const first = controlOf(keeper, () => inputOf([], true)).control

@@ -175,12 +175,16 @@ export class JobControl {
     return job.record
   }
 
-  /** A job that failed goes on where it stopped, too. */
+  /** A job that failed goes on where it stopped, too; one that was paused between two runs of its schedule waits for the next one. */
   async resume(id: string): Promise<JobRecord> {
     const job = this.#get(id)
     const { record } = job
     if (record.state === 'DONE' || record.state === 'CANCELLED') throw new ServerError('ALREADY_EXISTS', `job '${id}' is ${record.state} and cannot go on; post a new one`) // prettier-ignore
-    if (record.state === 'PAUSED' || record.state === 'FAILED') {
+    if (record.state === 'PAUSED' && isBetweenRuns(record)) {
+      record.state = 'WAITING'
+      this.#schedule(job)
+      await this.#parts.store.save(record)
+    } else if (record.state === 'PAUSED' || record.state === 'FAILED') {
       record.state = 'RUNNING'
       record.reason = ''
       record.endedMs = 0
@@ -361,6 +365,10 @@ export class JobControl {
     }
   }
 }
+
+/** Of a job with a schedule: its last run has ended, or it never ran. */
+const isBetweenRuns = ({ plan, startedMs, endedMs }: JobRecord): boolean =>
+  plan.schedule !== '' && (startedMs === 0 || endedMs !== 0)
 
 const ownerOf = ({ record }: Job): string => `${record.tenant}/${record.author}`
 
