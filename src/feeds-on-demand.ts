@@ -1,3 +1,4 @@
+import { OnDemand } from './base/on-demand.ts'
 import type { FeedsOnDemand } from './frontends/feeds/feed-routes.ts'
 import type { FeedParts, OpenedFeeds } from './open-feeds.ts'
 import type { ServerOptions } from './options/server-options.ts'
@@ -9,17 +10,16 @@ export function feedsOnDemand(
   options: ServerOptions,
 ): FeedsOnDemand & { readonly close: () => Promise<void> } {
   const readers = new EventReaders()
-  let opened: Promise<OpenedFeeds> | null = null
-  const open = async (): Promise<OpenedFeeds> => {
+  const feeds = new OnDemand(async (): Promise<OpenedFeeds> => {
     const { openFeeds } = await import('./open-feeds.ts')
     return openFeeds(parts, options)
-  }
+  })
   return {
     readers,
-    open: async () => (await (opened ??= open())).sources,
+    open: async () => (await feeds.get()).sources,
     close: async () => {
       readers.close()
-      ;(await opened)?.close()
+      ;(await feeds.opened())?.close()
     },
   }
 }

@@ -2,6 +2,9 @@
 
 import type { Caller } from './access/caller.ts'
 import type { Clock } from './base/clock.ts'
+import type { Log } from './base/log.ts'
+import { OnDemand } from './base/on-demand.ts'
+import { messageOf } from './base/server-error.ts'
 import type { LoadSource } from './model/load-source.ts'
 import type { ModelLedger } from './telemetry/model-ledger.ts'
 import type { LoadFigures, PressureMeter } from './telemetry/pressure-meter.ts'
@@ -9,6 +12,7 @@ import type { LoadReport } from './telemetry/load-reports.ts'
 
 type LoadParts = {
   readonly clock: Clock
+  readonly log: Log
   readonly ledger: ModelLedger
   /** What models tell of themselves, as the use of a language model's cache. */
   readonly named: () => ReadonlyMap<string, number>
@@ -24,7 +28,9 @@ export class LazyLoadSource implements LoadSource {
   /** `--orca=always` */
   readonly isTold: boolean
   #opened: Opened | null = null
-  #opening: Promise<void> | null = null
+  readonly #opening = new OnDemand(() => this.#open())
+  /** Whether the log says why there are no reports: every answer may ask for one. */
+  #hasFailed = false
   #isClosed = false
   #figures: LoadFigures | null = null
   /** With the pressure of models, and without it, for callers who may not see the statistics of all models. */
@@ -37,13 +43,13 @@ export class LazyLoadSource implements LoadSource {
 
   /** Null while nothing is measured yet; asking begins it. */
   figures(): LoadFigures | null {
-    if (this.#opened === null) void this.open()
+    if (this.#opened === null) this.#opening.get().catch((reason: unknown) => this.#noteFailure(reason))
     return this.#opened?.meter.figures() ?? null
   }
 
-  open(): Promise<void> {
-    this.#opening ??= this.#open()
-    return this.#opening
+  #noteFailure(reason: unknown): void {
+    if (!this.#hasFailed) this.#parts.log.error(`nobody can be told the load: ${messageOf(reason)}`)
+    this.#hasFailed = true
   }
 
   /** HOT with `--orca=always`: once a second a report is made. */

@@ -1,6 +1,7 @@
 // Rollouts on a server that may never have one. Their code is read when there is a first reason for it: a rollout file beside a
 // model, a call of the API, something that an earlier run of the server kept, or a store that is shared with other servers.
 
+import { OnDemand } from './base/on-demand.ts'
 import type { VersionRule } from './engine/lifecycle/version-rule.ts'
 import type { ModelKey } from './model/model-key.ts'
 import type { OpenedReleases, ReleaseDependencies } from './open-releases.ts'
@@ -14,7 +15,7 @@ export class LazyReleases implements VersionRule {
   readonly #tools: RolloutTools
   readonly #dependencies: ReleaseDependencies
   readonly #options: ServerOptions['process']
-  #opening: Promise<OpenedReleases> | null = null
+  readonly #opening = new OnDemand(() => this.#load())
   #opened: OpenedReleases | null = null
 
   private constructor(dependencies: ReleaseDependencies, options: ServerOptions['process'], tools: RolloutTools) {
@@ -46,11 +47,7 @@ export class LazyReleases implements VersionRule {
   }
 
   open(): Promise<OpenedReleases> {
-    this.#opening ??= this.#load().catch((reason: unknown) => {
-      this.#opening = null
-      throw reason
-    })
-    return this.#opening
+    return this.#opening.get()
   }
 
   async #load(): Promise<OpenedReleases> {
@@ -66,7 +63,7 @@ export class LazyReleases implements VersionRule {
   }
 
   async close(): Promise<void> {
-    const opened = await this.#opening?.catch(() => null)
+    const opened = await this.#opening.opened()
     await opened?.presence?.close()
     await opened?.control.close()
   }

@@ -3,6 +3,8 @@
 import { availableParallelism } from 'node:os'
 import type { Clock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
+import { OnDemand } from './base/on-demand.ts'
+import { messageOf } from './base/server-error.ts'
 import { scaleLimitsOf } from './config/scale-limits.ts'
 import type { Engine } from './engine/engine.ts'
 import type { ServedVersion } from './engine/serving/served-version.ts'
@@ -17,7 +19,7 @@ type ScalingParts = {
 
 export class LazyScaling {
   readonly #parts: ScalingParts
-  #opening: Promise<InstanceScaler<ServedVersion>> | null = null
+  readonly #opening = new OnDemand(() => this.#open())
   #scaler: InstanceScaler<ServedVersion> | null = null
 
   readonly #stateDirectory: string
@@ -30,8 +32,12 @@ export class LazyScaling {
   /** A version has its instances. */
   readonly served = (version: ServedVersion): void => {
     if (scaleLimitsOf(version.config) === null) return
-    this.#opening ??= this.#open()
-    void this.#opening.then((scaler) => scaler.add(version))
+    this.#opening
+      .get()
+      .then((scaler) => scaler.add(version))
+      .catch((reason: unknown) =>
+        this.#parts.log.error(`the instances of model '${version.name}' do not follow its load: ${messageOf(reason)}`),
+      )
   }
 
   figures(): Iterable<ScaledFigures> {

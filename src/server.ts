@@ -258,13 +258,13 @@ function createLiveCheck(
 
 /** `load` is what answers tell, `figures` what metrics show. */
 function openLoad(
-  { clock }: ServerDependencies,
+  { clock, log }: ServerDependencies,
   { ledger, customMetrics }: ReturnType<typeof createCounts>,
   { loadTelling }: ServerOptions['process'],
   closing: ClosingStack,
 ): { readonly figures: LazyLoadSource; readonly load: LazyLoadSource | null } {
   const figures = new LazyLoadSource(
-    { clock, ledger, named: () => cacheFigures(customMetrics) },
+    { clock, log: log.from('lazy-load-source.ts'), ledger, named: () => cacheFigures(customMetrics) },
     loadTelling === 'always',
   )
   closing.add(figures, (opened) => opened.close())

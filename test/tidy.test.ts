@@ -188,6 +188,10 @@ describe('calls', () => {
     assertNone(chances.map(({ text }) => text))
   })
 
+  test('to read code when it is needed do not end the server where that fails', () => {
+    assertNone(found(/\bvoid import\(/).map(({ text }) => text))
+  })
+
   test('of tests that wait go through `until`, which has a deadline', () => {
     const loop = /\bwhile \(.*\)\s*\{?\s*await (new Promise|delay|once|fetch)\b/
     const tests = code.filter((file) => isTest(file) || file.startsWith('test/'))

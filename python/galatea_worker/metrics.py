@@ -38,17 +38,24 @@ class _Series:
         key = frozenset(labels.items())
         id = self._ids.get(key)
         if id is None:
-            id = self._ids[key] = ask("createMetric", {"family": self._family, "labels": labels, "buckets": buckets})
+            made = ask("createMetric", {"family": self._family, "labels": labels, "buckets": buckets})
+            # Another thread may have asked, too. A lock around the question could keep its answer from being read.
+            id = self._ids.setdefault(key, made)
+            if id != made:
+                self._remove(made)
         return id
 
     def end(self):
         self.has_ended = True
         ids, self._ids = self._ids, {}
         for id in ids.values():
-            if context.channel is not None:
-                context.channel.send_if_free(
-                    frames.simple_frame(frames.METRIC, id, frames.METRIC_OPERATION.pack(_REMOVE, 0.0))
-                )
+            self._remove(id)
+
+    def _remove(self, id):
+        if context.channel is not None:
+            context.channel.send_if_free(
+                frames.simple_frame(frames.METRIC, id, frames.METRIC_OPERATION.pack(_REMOVE, 0.0))
+            )
 
     def __del__(self):
         self.end()

@@ -1,4 +1,6 @@
 """How long a metric of a model lives."""
+import itertools
+import threading
 import unittest
 from unittest import mock
 
@@ -61,6 +63,33 @@ class FamilyTest(unittest.TestCase):
                 family.Metric(labels={"shop": "north", "street": "1"}).increment(1)
                 family.Metric(labels={"street": "1", "shop": "north"}).increment(1)
         self.assertEqual([name for name, _ in asked], ["createFamily", "createMetric"])
+
+    def test_threads_that_make_a_series_at_the_same_time_leave_none_behind(self):
+        both, numbers, changed = threading.Barrier(2), itertools.count(1), []
+
+        def ask(name, arguments):
+            if name == "createMetric":
+                both.wait(10)
+            return next(numbers)
+
+        with (
+            mock.patch.object(metrics, "ask", ask),
+            mock.patch.object(metrics, "tell_metric", lambda id, *change: changed.append(id)),
+        ):
+            family = self.make()
+
+            def count():
+                family.Metric(labels={"shop": "north"}).increment(1)
+
+            threads = [threading.Thread(target=count) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(len(set(changed)), 1)
+            self.assertEqual(len(self.removed()), 1)
+            del family, count
+        self.assertEqual(len(self.removed()), 2)
 
     def test_an_infinite_last_bound_of_a_histogram_is_the_bucket_that_it_has_anyway(self):
         asked = []

@@ -69,9 +69,8 @@ export class AccessFile {
   readonly #follower: RulesFollower
   /** Those in force; null before the first reading. */
   #rules: AccessRules | null = null
-  /** The keys that the file named when it was read last, also where it was not taken. */
-  #keysPath = ''
-  #fingerprint = ''
+  /** The files that were read last, also where their rules were not taken, each with how it was just before. */
+  readonly #read = new Map<string, string>()
   /** Looks follow each other: who waits for one knows that it saw the change that it waits for. */
   #lastCheck: Promise<void> = Promise.resolve()
   #cancel: Cancel | null = null
@@ -86,9 +85,8 @@ export class AccessFile {
 
   /** Throws ServerError that lists all mistakes. */
   async open(): Promise<AccessRules> {
-    const rules = await this.#read()
+    const rules = await this.#readAll()
     this.#rules = rules
-    this.#fingerprint = await this.#look()
     this.#watch()
     return rules
   }
@@ -100,13 +98,9 @@ export class AccessFile {
   }
 
   async #check(): Promise<void> {
-    const seen = await this.#look()
-    if (seen === this.#fingerprint || this.#isClosed) return
-    this.#fingerprint = seen
+    if (!(await this.#hasChanged()) || this.#isClosed) return
     try {
-      const rules = await this.#read()
-      // The keys may stand elsewhere now.
-      this.#fingerprint = await this.#look()
+      const rules = await this.#readAll()
       this.#follow(rules)
       this.#log.info(`'${this.#path}' was read again: ${rules.config.roles.size} roles, ${rules.keys.length} keys`)
     } catch (reason) {
@@ -121,7 +115,7 @@ export class AccessFile {
     const keysPath = config === null ? '' : keysPathOf(this.#path, config)
     if (config === null || keysPath === '') return
     try {
-      const rules = { config, keys: await readKeyFile(keysPath) }
+      const rules = { config, keys: await this.#readKeys(keysPath) }
       await this.#follower.prepare(rules)
       this.#follow(rules)
     } catch (reason) {
@@ -140,14 +134,15 @@ export class AccessFile {
     this.#cancel?.()
   }
 
-  async #read(): Promise<AccessRules> {
+  async #readAll(): Promise<AccessRules> {
+    this.#read.clear()
+    await this.#note(this.#path)
     const { config, problems } = await readAccessFile(this.#path)
     if (config === null) {
       const lines = problems.map((problem) => describedProblem(this.#path, problem))
       throw new ServerError('INVALID_ARG', `--access-config: ${lines.join('\n')}`)
     }
-    this.#keysPath = keysPathOf(this.#path, config)
-    const keys = this.#keysPath === '' ? [] : await readKeyFile(this.#keysPath)
+    const keys = await this.#readKeys(keysPathOf(this.#path, config))
     for (const { name, role } of keys) {
       if (role === '' || config.roles.has(role)) continue
       this.#log.warning(
@@ -159,20 +154,30 @@ export class AccessFile {
     return rules
   }
 
-  async #look(): Promise<string> {
-    const inForce = this.#rules === null ? '' : keysPathOf(this.#path, this.#rules.config)
-    const paths = [this.#path, ...new Set([this.#keysPath, inForce].filter((path) => path !== ''))]
-    const stamps = await Promise.all(
-      paths.map(async (path) => {
-        const facts = await stat(path, { bigint: true }).catch(() => null)
-        return facts === null ? `${path} -` : `${path} ${facts.mtimeNs} ${facts.size} ${facts.ino}`
-      }),
-    )
-    return stamps.join('\n')
+  /** `path` may be '': there are no keys. */
+  async #readKeys(path: string): Promise<readonly KeyRecord[]> {
+    if (path === '') return []
+    await this.#note(path)
+    return readKeyFile(path)
+  }
+
+  /** Before the file is read: what changes while it is read, or while what it needs is opened, is seen at the next look. */
+  async #note(path: string): Promise<void> {
+    this.#read.set(path, await stampOf(path))
+  }
+
+  async #hasChanged(): Promise<boolean> {
+    const looks = this.#read.entries().map(async ([path, stamp]) => (await stampOf(path)) !== stamp)
+    return (await Promise.all(looks)).includes(true)
   }
 
   #watch(): void {
     if (this.#isClosed) return
     this.#cancel = this.#clock.after(checkEveryNs, () => void this.check().finally(() => this.#watch()))
   }
+}
+
+async function stampOf(path: string): Promise<string> {
+  const facts = await stat(path, { bigint: true }).catch(() => null)
+  return facts === null ? '-' : `${facts.mtimeNs} ${facts.size} ${facts.ino}`
 }

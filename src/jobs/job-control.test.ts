@@ -41,7 +41,11 @@ const inputOf = (items: JobItem[], isEndless: boolean): JobInput => ({
 })
 const output: JobOutput = { write: () => Promise.resolve(), writtenBytes: 0, close: () => Promise.resolve() }
 
-function controlOf(keeper = new MemoryKeeper(), opened: () => JobInput = () => inputOf([lineOf('1')], false)) {
+function controlOf(
+  keeper = new MemoryKeeper(),
+  opened: () => JobInput = () => inputOf([lineOf('1')], false),
+  written = output,
+) {
   const clock = new ManualClock()
   const log = new MemoryLog()
   const opens = { count: 0 }
@@ -60,7 +64,7 @@ function controlOf(keeper = new MemoryKeeper(), opened: () => JobInput = () => i
     check: () => Promise.resolve(),
     open: () => {
       opens.count++
-      return Promise.try(opened).then((input) => ({ input, output }))
+      return Promise.try(opened).then((input) => ({ input, output: written }))
     },
     call: () => Promise.resolve(good),
     discard: () => Promise.resolve(),
@@ -125,6 +129,57 @@ test('a schedule runs a job again and again', async () => {
   for (const run of [1, 2]) {
     clock.advanceMs(3_600_000)
     await until(() => control.list()[0]?.state === 'WAITING' && control.list()[0]?.done === 1, `run ${run}`)
+  }
+  await control.close()
+})
+
+/** A job with a schedule whose answers are all written, and kept for good when `keep` is called. */
+async function finishingJob() {
+  const keeping = Promise.withResolvers<void>()
+  let isKeeping = false
+  const finish = (): Promise<void> => {
+    isKeeping = true
+    return keeping.promise
+  }
+  const { control, clock, opens } = controlOf(new MemoryKeeper(), undefined, { ...output, finish })
+  const { id } = await control.create({ ...once, schedule: '0 * * * *' }, [], nobody)
+  clock.advanceMs(3_600_000)
+  await until(() => isKeeping, 'the last answers')
+  return { control, clock, opens, id, keep: keeping.resolve }
+}
+
+for (const [act, state] of [
+  ['cancel', 'CANCELLED'],
+  ['pause', 'PAUSED'],
+] as const) {
+  // prettier-ignore
+  test(`a job with a schedule runs no more after ${act}, also when its last answers were being kept`, async () => {
+    const { control, clock, opens, id, keep } = await finishingJob()
+    const acted = control[act](id)
+    keep()
+    assert.equal((await acted).state, state)
+    clock.advanceMs(7_200_000)
+    assert.deepEqual([control.list()[0]?.state, opens.count, clock.pendingCount], [state, 1, 0])
+    await control.close()
+  })
+}
+
+test('a server that ends while the last answers of a job with a schedule are kept plans no other run', async () => {
+  const { control, clock, keep } = await finishingJob()
+  const closed = control.close()
+  keep()
+  await closed
+  assert.deepEqual([control.list()[0]?.state, clock.pendingCount], ['WAITING', 0])
+})
+
+test('a job with a schedule that is paused between two runs waits for the next one when it goes on', async () => {
+  const { control, clock, opens } = controlOf()
+  const { id } = await control.create({ ...once, schedule: '0 * * * *' }, [], nobody)
+  for (const runs of [0, 1, 2]) {
+    assert.equal((await control.pause(id)).state, 'PAUSED')
+    assert.deepEqual([(await control.resume(id)).state, opens.count], ['WAITING', runs])
+    clock.advanceMs(3_600_000)
+    await until(() => control.list()[0]?.state === 'WAITING' && opens.count === runs + 1, `run ${runs + 1}`)
   }
   await control.close()
 })

@@ -175,12 +175,16 @@ export class JobControl {
     return job.record
   }
 
-  /** A job that failed goes on where it stopped, too. */
+  /** A job that failed goes on where it stopped, too; one that was paused between two runs of its schedule waits for the next one. */
   async resume(id: string): Promise<JobRecord> {
     const job = this.#get(id)
     const { record } = job
     if (record.state === 'DONE' || record.state === 'CANCELLED') throw new ServerError('ALREADY_EXISTS', `job '${id}' is ${record.state} and cannot go on; post a new one`) // prettier-ignore
-    if (record.state === 'PAUSED' || record.state === 'FAILED') {
+    if (record.state === 'PAUSED' && isBetweenRuns(record)) {
+      record.state = 'WAITING'
+      this.#schedule(job)
+      await this.#parts.store.save(record)
+    } else if (record.state === 'PAUSED' || record.state === 'FAILED') {
       record.state = 'RUNNING'
       record.reason = ''
       record.endedMs = 0
@@ -232,6 +236,7 @@ export class JobControl {
   }
 
   #schedule(job: Job): void {
+    if (this.#isClosed) return
     const schedule = CronSchedule.parse(job.record.plan.schedule)
     const { clock } = this.#parts
     const at = typeof schedule === 'string' ? null : schedule.next(clock.wallMs())
@@ -314,11 +319,13 @@ export class JobControl {
   #end(job: Job, state: 'DONE' | 'FAILED', reason: string): void {
     const { record } = job
     const isRepeated = record.plan.schedule !== '' && state === 'DONE'
-    Object.assign(record, { state: isRepeated ? 'WAITING' : state, reason, endedMs: this.#parts.clock.wallMs() })
+    // Whoever paused or cancelled the job while its last answers were kept wants no other run.
+    const next = record.state === 'RUNNING' ? 'WAITING' : record.state
+    Object.assign(record, { state: isRepeated ? next : state, reason, endedMs: this.#parts.clock.wallMs() })
     const counts = `${record.done} lines answered, ${record.failed} failed`
     if (state === 'FAILED') this.#log.error(`job '${record.id}' failed: ${reason} (${counts})`)
     else this.#log.info(`job '${record.id}' is done: ${counts}`)
-    if (isRepeated) this.#schedule(job)
+    if (record.state === 'WAITING') this.#schedule(job)
   }
 
   async #runOnce(job: Job): Promise<boolean> {
@@ -358,6 +365,10 @@ export class JobControl {
     }
   }
 }
+
+/** Of a job with a schedule: its last run has ended, or it never ran. */
+const isBetweenRuns = ({ plan, startedMs, endedMs }: JobRecord): boolean =>
+  plan.schedule !== '' && (startedMs === 0 || endedMs !== 0)
 
 const ownerOf = ({ record }: Job): string => `${record.tenant}/${record.author}`
 

@@ -16,7 +16,7 @@ async function batchesIn(t: TestContext) {
   const folder = await mkdtemp(path.join(tmpdir(), 'galatea-batches-'))
   t.after(() => rm(folder, { recursive: true }))
   const clock = new SystemClock()
-  const seen = { atOnce: 0, most: 0, inputs: [] as unknown[] }
+  const seen = { atOnce: 0, most: 0, inputs: [] as unknown[], cancelled: [] as string[] }
   const control = {
     list: () => [],
     create: async (_plan: unknown, lines: unknown) => {
@@ -26,6 +26,7 @@ async function batchesIn(t: TestContext) {
       seen.atOnce--
       return null
     },
+    cancel: (id: string) => Promise.resolve(seen.cancelled.push(id)),
   } as unknown as JobControl
   const files = new BatchFiles(clock, folder)
   const batches = new OpenAiBatches({ clock, control, files, outputFile: (id) => id, mostCallBytes: 1e6 })
@@ -47,6 +48,18 @@ test('the lines of one batch at a time are in memory, and a job gets the file, n
   // One that fails keeps no later one waiting.
   await assert.rejects(create(await add('no call')), /line 1 of the input file/)
   await create(id)
+})
+
+test('a batch that cannot be kept leaves no job behind, whose answers nobody would find', async (t) => {
+  const { seen, files, add, create } = await batchesIn(t)
+  const id = await add(line)
+  let kept = ''
+  files.addBatch = (batch) => {
+    kept = batch.id
+    return Promise.reject(new Error('no space left on device'))
+  }
+  await assert.rejects(create(id), /no space left/)
+  assert.deepEqual(seen.cancelled, [kept])
 })
 
 test('others are served while the empty lines of a batch are looked at', async (t) => {

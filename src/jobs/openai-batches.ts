@@ -97,7 +97,13 @@ export class OpenAiBatches {
       total,
       createdMs: clock.wallMs(),
     }
-    await files.addBatch(batch)
+    try {
+      await files.addBatch(batch)
+    } catch (reason) {
+      // Nobody would find its answers.
+      await control.cancel(id).catch(() => undefined)
+      throw reason
+    }
     return { batch, job }
   }
 

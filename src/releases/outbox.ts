@@ -162,11 +162,10 @@ const unsure = (why: string): WebhookVerdict => ({ verdict: 'unsure', why })
 /** Names stand inside the quotes of a label. */
 const escaped = (text: string): string => text.replaceAll(/["\\\n]/g, (mark) => (mark === '\n' ? '\\n' : `\\${mark}`))
 
-/** A query may hold a secret, and so may the end of a path: whoever knows the address of a chat's webhook may write there. */
+/** A query may hold a secret, and so may any part of a path: whoever knows the address of a chat's webhook may write there. */
 function shownUrl(text: string): string {
   const url = URL.parse(text)
-  const [, first = '', ...others] = url?.pathname.split('/') ?? []
-  return url === null ? 'an address' : `${url.origin}/${first}${others.length === 0 ? '' : '/…'}`
+  return url === null ? 'an address' : `${url.origin}/${url.pathname === '/' ? '' : '…'}`
 }
 
 /** What fetch says is `fetch failed`; why stands in its cause. Some of its errors repeat the address. */

@@ -8,9 +8,9 @@ import { Turnstile } from '../base/turnstile.ts'
 
 /** Clients say how many requests a numbered file has, and one file for each request would fill any disk's table of files. */
 const mostTraceFiles = 10_000
-/** Bytes and files that the disk has not taken yet. What comes on top is left out. */
+/** What the disk has not taken yet. What comes on top is left out. */
 const mostUnwrittenBytes = 64 * 1024 * 1024
-const mostUnwrittenFiles = 1024
+const slowDisk = 'the disk does not take traces as fast as they come'
 /** Each takes a descriptor. */
 const filesAtOnce = 8
 
@@ -23,6 +23,8 @@ export class TraceFile {
   #hasLeftOut = false
   #isClosed = false
   #index = 0
+  /** Characters of numbered files that are not written yet. */
+  #unwrittenChars = 0
   readonly #writes = new Set<Promise<void>>()
   readonly #turnstile = new Turnstile(filesAtOnce)
 
@@ -39,7 +41,7 @@ export class TraceFile {
       this.#stream.on('error', (reason) => this.#onError(this.path, reason))
     }
     if (this.#stream.writableLength > mostUnwrittenBytes) {
-      this.#leaveOut('the disk does not take traces as fast as they come')
+      this.#leaveOut(slowDisk)
       return
     }
     this.#stream.write(`${this.#hasRecords ? ',' : '['}${records.join(',')}`)
@@ -53,16 +55,20 @@ export class TraceFile {
       this.#leaveOut(`there are ${mostTraceFiles} files of traces, the maximum: use a larger log_frequency`)
       return
     }
-    if (this.#writes.size >= mostUnwrittenFiles) {
-      this.#leaveOut('the disk does not take files of traces as fast as they come')
+    if (this.#unwrittenChars > mostUnwrittenBytes) {
+      this.#leaveOut(slowDisk)
       return
     }
     const path = `${this.path}.${this.#index++}`
     const text = `[${records.join(',')}]`
+    this.#unwrittenChars += text.length
     const write = this.#turnstile
       .pass(() => writeFile(path, text))
       .catch((reason: unknown) => this.#onError(path, reason))
-      .finally(() => this.#writes.delete(write))
+      .finally(() => {
+        this.#writes.delete(write)
+        this.#unwrittenChars -= text.length
+      })
     this.#writes.add(write)
   }
 

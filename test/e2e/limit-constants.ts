@@ -9,13 +9,11 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'loads and unloads of one model that wait': ['engine/lifecycle/change-queue.ts mostWaitingChanges'],
   'lines of a label file': ['repository/labels.ts mostLabelLines'],
-  'numbered files of traces (`log_frequency`); characters that wait for one; files and bytes that the disk has not taken':
-    [
-      'telemetry/trace-file.ts mostTraceFiles',
-      'telemetry/trace-sampler.ts mostGatheredChars',
-      'telemetry/trace-file.ts mostUnwrittenBytes',
-      'telemetry/trace-file.ts mostUnwrittenFiles',
-    ],
+  'numbered files of traces (`log_frequency`); characters that wait for one; bytes that the disk has not taken': [
+    'telemetry/trace-file.ts mostTraceFiles',
+    'telemetry/trace-sampler.ts mostGatheredChars',
+    'telemetry/trace-file.ts mostUnwrittenBytes',
+  ],
   'batch sizes that the statistics of a version tell apart': ['telemetry/statistics.ts mostBatchSizes'],
   'classes of an answer whose class is looked for, for feedback and drift': ['rollouts/prediction.ts mostClasses'],
   'inputs and answers of finished requests that wait for an earlier one (`preserve_ordering`)': [

@@ -15,7 +15,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'at most 32 of them wait',
   ),
   'lines of a label file': elsewhere('src/repository/labels.test.ts', 'more lines than classes are ranked'),
-  'numbered files of traces (`log_frequency`); characters that wait for one; files and bytes that the disk has not taken':
+  'numbered files of traces (`log_frequency`); characters that wait for one; bytes that the disk has not taken':
     elsewhere('src/telemetry/tracer.test.ts', 'at most 10,000 numbered files'),
   'batch sizes that the statistics of a version tell apart': elsewhere(
     'src/telemetry/statistics.test.ts',

@@ -1,6 +1,7 @@
 // The paths of the OpenAI API. Its code is read when the first call comes, so that a start without such calls costs nothing.
 
 import type { Account } from '../../access/account.ts'
+import { OnDemand } from '../../base/on-demand.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { withHeaders } from '../../ports/http/cross-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
@@ -28,7 +29,7 @@ export class LazyOpenAi {
   readonly #parts: OpenAiRouteParts
   readonly #limits: OpenAiLimits
   #endpoints: OpenAiEndpoints | null = null
-  #loading: Promise<OpenAiEndpoints> | null = null
+  readonly #loading = new OnDemand(() => this.#load())
 
   constructor(parts: OpenAiRouteParts, limits: OpenAiLimits) {
     this.#parts = parts
@@ -43,8 +44,8 @@ export class LazyOpenAi {
     return (...call) => {
       if (this.#endpoints !== null) handle(this.#endpoints, ...call)
       else {
-        this.#loading ??= this.#load()
         this.#loading
+          .get()
           .then((endpoints) => handle(endpoints, ...call))
           .catch((reason: unknown) => failed(call[0], reason))
       }

@@ -16,6 +16,8 @@ import {
   notReadyBody,
   retryHeaders,
 } from '../../ports/http/error-response.ts'
+import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
+import { fail } from '../../ports/http/json-answers.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { headerOf, HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
@@ -134,10 +136,14 @@ export class MetadataEndpoints {
   }
 
   /** The code that describes the API is read with the first request for it. */
-  readonly openApi: RouteHandler = (request, _name, _version, caller) =>
-    void import('../../protocol/openapi.ts').then(({ buildOpenApi }) =>
-      this.#answerOpenApi(request, caller, buildOpenApi),
-    )
+  readonly openApi: RouteHandler = handlersOnDemand(
+    () => import('../../protocol/openapi.ts'),
+    fail,
+  )(
+    ({ buildOpenApi: build }) =>
+      (request, _name, _version, caller) =>
+        this.#answerOpenApi(request, caller, build),
+  )
 
   #answerOpenApi(request: HttpRequest, caller: Caller, build: BuildOpenApi): void {
     answer(request, jsonType, () => {

@@ -9,8 +9,13 @@ import { failedJson, runWithCodecs, type JsonCodecs, type JsonJob, type JsonResu
 const port = parentPort
 port?.on('message', (job: JsonJob) => {
   if (!nameOf(job).startsWith('tf')) run(job, jsonCodecs)
-  else void import('./tfserving-json-codecs.ts').then(({ tfservingJsonCodecs }) => run(job, tfservingJsonCodecs))
+  else runTfserving(job).catch((reason: unknown) => port.postMessage(failedJson(ServerError.from(reason)), []))
 })
+
+async function runTfserving(job: JsonJob): Promise<void> {
+  const { tfservingJsonCodecs } = await import('./tfserving-json-codecs.ts')
+  run(job, tfservingJsonCodecs)
+}
 
 function nameOf(job: JsonJob): string {
   if (job.kind === 'read') return job.reader
