@@ -25,6 +25,7 @@ const config = (type: string, dims: string, hints: Readonly<Record<string, strin
 const model = (...given: Parameters<typeof config>) => ({ config: config(...given), run: answerWithCopy })
 const image: Readonly<Record<string, string>> = { predict: 'image' }
 
+let runs = 0
 const fixture = await startHttpFixture(
   {},
   {
@@ -46,6 +47,8 @@ const fixture = await startHttpFixture(
     sound: model('FP32', '-1', { predict: 'audio', 'predict.sample_rate': '8000' }),
     short: model('INT16', '1, 4', { predict: 'audio' }),
     words: model('STRING', '1', { predict: 'text' }),
+    counted: { ...model('STRING', '1', { predict: 'text' }), run: (request) => (runs++, answerWithCopy(request)) },
+    many: model('UINT8', '1, 1, 3', image, 400),
     none: model('FP32', '3, 8, 8', {}),
     silent: model('FP32', '-1', {}),
     wrong: model('FP32', '3, 8, 8', { ...image, 'predict.input': 'PIXELS' }),
@@ -386,6 +389,25 @@ test('a sound has one channel and the rate that the model asks for', async () =>
   assert.match(await refused('sound', many), /it has 65 channels, expected 1 to 64/)
   const bomb = waveFile(new Float32Array(300_000), 100, 8, 1)
   assert.match(await refused('sound', bomb), /it has 24000000 samples, at most 16777216 are taken/)
+})
+
+test('a form may have as many pictures as the model takes, more than may wait to be decoded', async () => {
+  const form = new FormData()
+  for (let i = 0; i < 400; i++) form.append('file', new Blob([dot]))
+  const body = new Response(form)
+  const { predictions, error } = await predict('many', await body.bytes(), body.headers.get('content-type') ?? '')
+  assert.equal(error, undefined)
+  assert.equal(predictions?.length, 400)
+})
+
+test('a form whose client goes away while it is read is no inference', async () => {
+  // A part full of beginnings of its boundary takes long to read.
+  const text = Buffer.alloc(8 * 1024 * 1024, '\r\n--')
+  const body = Buffer.concat([Buffer.from('--b\r\nContent-Disposition: form-data; name="text"\r\n\r\n'), text, Buffer.from('\r\n--b--')]) // prettier-ignore
+  const request = { method: 'POST', path: '/v2/models/counted/predict', headers: [['Content-Type', 'multipart/form-data; boundary=b']], body } as const // prettier-ignore
+  void inject(fixture.frontend, { ...request, onStart: (client) => setImmediate(() => client.disconnect()) })
+  await inject(fixture.frontend, request)
+  assert.equal(runs, 1)
 })
 
 test('256 pictures wait for a thread, and no more', async () => {

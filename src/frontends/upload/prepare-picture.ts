@@ -73,6 +73,13 @@ async function withoutInks(sharp: Sharp, file: Picture, { width, height }: Metad
   return sharp(rgbOfInks(inks), { raw: { width, height, channels: 3 }, limitInputPixels: false })
 }
 
+/** What libvips says of a file, which repeats itself, and for some files has no words. */
+export function complaintOf(text: string): string {
+  const lines = text.replace('Input buffer has corrupt header:', '').split('\n')
+  const said = lines.map((line) => line.trim()).filter((line) => line !== '' && line !== 'Unknown error')
+  return [...new Set(said)].join(', ').slice(0, 200) || 'it is damaged, or its end is missing'
+}
+
 /** Throws where the package is not installed. */
 export async function openSharp(): Promise<Sharp> {
   const { default: sharp } = await import('sharp')

@@ -3,6 +3,7 @@ import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
 import { inSlices, runInSlices, shortSliceNs } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
@@ -51,7 +52,10 @@ export class UploadEndpoint {
 
   handle(http: PortRequest, model: string, version: string, caller: Caller): void {
     const contentType = headerOf(http.headers, 'content-type') ?? ''
+    let isGone = false
+    http.onDisconnect = () => (isGone = true)
     const begin = (error: unknown, request: UploadRequest | null): void => {
+      if (isGone) return
       let name = model
       try {
         if (request === null) throw error
@@ -63,7 +67,7 @@ export class UploadEndpoint {
       new UploadExchange(this, http, caller, request).begin(name, version)
     }
     if (requestEncoding(headerOf(http.headers, 'content-encoding')) === 'identity')
-      runInSlices(this.parts.clock, uploadRequest(http.body, contentType, http.target), () => true, begin)
+      runInSlices(this.parts.clock, uploadRequest(http.body, contentType, http.target), () => !isGone, begin)
     else begin(invalid("Unsupported content-encoding, only 'identity' is supported: pictures are compressed by themselves"), null) // prettier-ignore
   }
 
@@ -166,8 +170,14 @@ class UploadExchange extends HttpExchange {
     // The pixels and the elements of every picture, and the copy of its file for the process that decodes it.
     this.reserve(rows.reduce((sum, { bytes }) => sum + bytes.length + rowBytes * 2, 0))
     const bytes = new Uint8Array(rowBytes * rows.length)
+    const { signal } = this.#work
+    // A form may have more pictures than the line of the decoder: they come to it a few at a time, which leaves room for those of others.
+    const turns = new Turnstile(this.#endpoint.decoder.picturesAtOnce)
     await Promise.all(
-      this.#each((row, i) => this.#picture(row.bytes, plan, bytes.subarray(i * rowBytes, (i + 1) * rowBytes))),
+      this.#each((row, i) => {
+        const target = bytes.subarray(i * rowBytes, (i + 1) * rowBytes)
+        return turns.pass(() => this.#picture(row.bytes, plan, target), { signal })
+      }),
     )
     return new Tensor(input.name, input.dataType, shape(plan.shape), bytes)
   }

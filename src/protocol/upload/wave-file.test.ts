@@ -45,8 +45,14 @@ test('other chunks are passed over, and RF64 has the length of its samples in on
   const data = Uint8Array.of(0, 0x40)
   const [before, behind] = [chunk('LIST', Buffer.from('odd')), chunk('LIST', Buffer.from('behind'))]
   assert.deepEqual(samplesOf(file(before, format, chunk('data', data), behind)), [0.5])
-  // A stream that was not ended well.
+  // A stream that was not ended well, and a file: its program did not come back to write the lengths.
   assert.deepEqual(samplesOf(file(format, chunk('data', data, 0xffff_ffff))), [0.5])
+  for (const told of [0, 36]) {
+    const unended = file(format, chunk('data', data, 0))
+    unended.writeUInt32LE(told, 4)
+    assert.deepEqual(samplesOf(unended), [0.5])
+  }
+  assert.throws(() => readWaveFile(file(format, chunk('data', Buffer.alloc(0)), behind)), /it has no samples$/)
   const lengths = Buffer.alloc(28)
   lengths.writeBigUInt64LE(2n, 8)
   const long = file(chunk('ds64', lengths), format, chunk('data', data, 0xffff_ffff), behind)

@@ -46,8 +46,7 @@ export function readWaveFile(file: Buffer): WaveFile {
   for (let chunk = 0; chunk < mostChunks && at + 8 <= file.length; chunk++) {
     const name = file.toString('latin1', at, at + 4)
     const told = file.readUInt32LE(at + 4)
-    // RF64 has the length of 'data' in a chunk of its own. Streams that were not ended well say more than there is.
-    const length = name === 'data' && told === 0xffff_ffff ? longBytes : told
+    const length = name === 'data' ? dataBytes(file, told, longBytes) : told
     const end = Math.min(file.length, at + 8 + length)
     const content = file.subarray(at + 8, end)
     if (name === 'ds64' && content.length >= 16) longBytes = Number(content.readBigUInt64LE(8))
@@ -57,6 +56,16 @@ export function readWaveFile(file: Buffer): WaveFile {
     at = end + (end % 2)
   }
   throw malformed("it has no chunk 'data'")
+}
+
+/**
+ * RF64 has the length in a chunk of its own. Streams that were not ended well say more than there is, and files that were not, none: such a
+ * file is longer than its head says.
+ */
+function dataBytes(file: Buffer, told: number, longBytes: number): number {
+  if (told === 0xffff_ffff) return longBytes
+  const isUnended = told === 0 && file.readUInt32LE(4) + 8 < file.length
+  return isUnended ? Infinity : told
 }
 
 function described(format: Buffer | null, data: Buffer): WaveFile {
