@@ -6,6 +6,7 @@ import { ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
 import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import { servedNames } from '../../exchange/served-names.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { requestEncoding } from '../../ports/http/content-encoding.ts'
@@ -59,7 +60,7 @@ export class UploadEndpoint {
       let name = model
       try {
         if (request === null) throw error
-        if (name === '') name = this.#modelOf(request)
+        if (name === '') name = this.#modelOf(request, caller)
       } catch (reason) {
         this.#refuse(http, reason)
         return
@@ -77,10 +78,10 @@ export class UploadEndpoint {
     http.respond(errorResponse(error, jsonType))
   }
 
-  /** The only model that serves, where the client names none. */
-  #modelOf({ model }: UploadRequest): string {
+  /** The only model that serves and that the caller may use, where the client names none. */
+  #modelOf({ model }: UploadRequest, caller: Caller): string {
     if (model !== '') return model
-    const names = [...new Set([...this.parts.engine.models()].map(({ name }) => name))]
+    const names = servedNames(this.parts.engine, caller, 'inference')
     if (names.length === 1) return names[0] as string
     throw invalid(
       `the server has ${names.length} models: name one, as POST /v2/models/{model}/predict, /predict?model=… or a form field 'model'`,
