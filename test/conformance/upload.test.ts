@@ -303,6 +303,13 @@ test('colours are taken as frameworks take them: inks without a press, no profil
   assert.deepEqual(await shown('grey', flat('#0f0').png().toBuffer()), [150, 150, 150])
 })
 
+test('scans of a JPEG have a limit, because each costs as much as all pixels', async () => {
+  const picture = await sharp({ create: { width: 16, height: 16, channels: 3, background: '#123' } }).jpeg({ progressive: true }).toBuffer() // prettier-ignore
+  const scan = picture.subarray(picture.lastIndexOf(Buffer.of(0xff, 0xda)), -2)
+  const bomb = Buffer.concat([picture.subarray(0, -2), ...Array<Buffer>(100).fill(scan), picture.subarray(-2)])
+  assert.equal(await refused('planar', bomb), 'the JPEG picture cannot be decoded: it has more than 100 scans: save it anew') // prettier-ignore
+})
+
 test('compressed texts of a PNG have a limit, because they are inflated though nobody reads them', async () => {
   const chunk = (name: string, content: Buffer): Buffer => {
     const whole = Buffer.alloc(12 + content.length)

@@ -2,6 +2,7 @@
 
 import { Turnstile } from '../../base/turnstile.ts'
 import { pictureStarts } from '../../protocol/upload/file-kind.ts'
+import { hasTooManyScans, mostScans } from '../../protocol/upload/jpeg-file.ts'
 import { putExifFirst } from '../../protocol/upload/png-file.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 import { finishPicture, fitPicture, greyOf, rgbOfInks } from './fit-picture.ts'
@@ -39,6 +40,9 @@ export async function preparePicture(
   const options = { limitInputPixels: maxPixels, failOn: 'error', autoOrient: true, sequentialRead: true, ignoreIcc: true } as const // prettier-ignore
   const picture = sharp(file, options)
   const facts = await picture.metadata()
+  if (facts.format === 'jpeg' && facts.isProgressive && hasTooManyScans(file)) {
+    throw new Error(`it has more than ${mostScans} scans: save it anew`)
+  }
   return memory.pass(() => pixelsOf(sharp, picture, facts, plan), { places: pixelsInMemory(facts) })
 }
 
