@@ -19,7 +19,7 @@ import { writeUploadAnswer } from '../../protocol/upload/upload-answer.ts'
 import { hintTexts, planUpload, readUploadHint, type UploadPlan } from '../../protocol/upload/upload-plan.ts'
 import { writePixels } from '../../protocol/upload/pixel-tensor.ts'
 import { uploadRequest, type Upload, type UploadRequest } from '../../protocol/upload/upload-request.ts'
-import { readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
+import { framesFor, readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
 import { elementBytes, type FixedSizeType } from '../../tensor/data-type.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
@@ -203,11 +203,12 @@ class UploadExchange extends HttpExchange {
     )
     const length = wanted === -1 ? Math.max(...files.map((each) => each.length)) : wanted
     const width = elementBytes[input.dataType]
-    this.reserve(uploads.length * length * (width + 4) + files.reduce((sum, { file }) => sum + file.frames * 4, 0))
+    const frames = files.reduce((sum, { file }) => sum + framesFor(file, sampleRate, length), 0)
+    this.reserve(uploads.length * length * (width + 4) + frames * 4)
     const bytes = new Uint8Array(uploads.length * length * width)
     for (const [row, { file }] of files.entries()) {
       // A shorter sound ends in silence, and of a longer one the beginning is taken.
-      const samples = (await this.#inSlices(waveSamples(file, sampleRate))).subarray(0, length)
+      const samples = await this.#inSlices(waveSamples(file, sampleRate, length))
       const place = bytes.subarray(row * length * width)
       if (input.dataType === 'FP32') new Float32Array(place.buffer, place.byteOffset, length).set(samples)
       else await this.#inSlices(writeInt16(samples, new Int16Array(place.buffer, place.byteOffset, length)))

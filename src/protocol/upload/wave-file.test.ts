@@ -76,3 +76,19 @@ test('the last part of a sample counts at another rate', () => {
   assert.deepEqual([0, 8000, 16_000, 48_000, 44_100].map((rate) => sampleCount(sound, rate)), [2205, 800, 1600, 4800, 4410]) // prettier-ignore
   assert.equal(sampleCount(readWaveFile(waveFile(new Float32Array(10), 22_050, 16, 1)), 8000), 4)
 })
+
+test('of a sound of which only the beginning is wanted no more is read', () => {
+  const tone = Float32Array.from({ length: 400_000 }, (_, i) => Math.sin(i / 7) / 2)
+  const sound = readWaveFile(waveFile(tone, 44_100, 16, 2))
+  for (const rate of [0, 8000, 44_100, 48_000]) {
+    const whole = lastOf(waveSamples(sound, rate))
+    for (const most of [1, 2, 999, 10_000, 1e9]) {
+      const steps = waveSamples(sound, rate, most)
+      let stepCount = 0
+      let step = steps.next()
+      for (; step.done !== true; step = steps.next()) stepCount++
+      assert.deepEqual(step.value, whole.slice(0, most), `${most} samples at ${rate}`)
+      if (most < 1000) assert.ok(stepCount < 10, `${stepCount} steps for ${most} samples at ${rate}`)
+    }
+  }
+})
