@@ -261,6 +261,16 @@ test('what cannot be decoded is refused, and a picture bomb before it is decoded
   assert.match((await ask('/predict', png)).error ?? '', /^the server has \d+ models: name one/)
 })
 
+test('an upload that is too large is no JSON', async () => {
+  const request = { method: 'POST', path: '/predict?model=planar', body: png } as const
+  const { status, body } = await inject(fixture.frontend, request, 10)
+  assert.equal(status, 400)
+  assert.match(
+    body.toString(),
+    new RegExp(`"error":"request body of ${png.length} bytes exceeds the maximum allowed input size`),
+  )
+})
+
 test('a model without a hint is refused with the lines to add, and a wrong hint with what is wrong', async () => {
   const text = await refused('none', png)
   assert.match(text, /^model 'none' does not say how an upload becomes its input 'IN' \(FP32, \[3,8,8\]\)\./)
