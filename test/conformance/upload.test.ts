@@ -12,7 +12,7 @@ import { PictureDecoder } from '../../src/frontends/upload/picture-decoder.ts'
 import type { ImagePlan } from '../../src/protocol/upload/upload-plan.ts'
 import { until } from '../until.ts'
 import { answerWithCopy } from '../fakes/held-instance.ts'
-import { inject } from '../fakes/injected-request.ts'
+import { inject, type InjectedRequest } from '../fakes/injected-request.ts'
 import { waveFile } from '../fakes/wave-file.ts'
 import { startHttpFixture } from './http-fixture.ts'
 import { writeInt16 } from '../../src/protocol/upload/wave-file.ts'
@@ -26,6 +26,7 @@ const model = (...given: Parameters<typeof config>) => ({ config: config(...give
 const image: Readonly<Record<string, string>> = { predict: 'image' }
 
 let runs = 0
+let lookAtMemory = (): void => undefined
 const fixture = await startHttpFixture(
   {},
   {
@@ -49,6 +50,11 @@ const fixture = await startHttpFixture(
     words: model('STRING', '1', { predict: 'text' }),
     counted: { ...model('STRING', '1', { predict: 'text' }), run: (request) => (runs++, answerWithCopy(request)) },
     many: model('UINT8', '1, 1, 3', image, 400),
+    held: { ...model('FP32', '3, 2, 2', image), run: (request) => (lookAtMemory(), answerWithCopy(request)) },
+    heard: {
+      ...model('FP32', '-1', { predict: 'audio' }),
+      run: (request) => (lookAtMemory(), answerWithCopy(request)),
+    },
     none: model('FP32', '3, 8, 8', {}),
     silent: model('FP32', '-1', {}),
     wrong: model('FP32', '3, 8, 8', { ...image, 'predict.input': 'PIXELS' }),
@@ -425,6 +431,26 @@ test('a form whose client goes away while it is read is no inference', async () 
   void inject(fixture.frontend, { ...request, onStart: (client) => setImmediate(() => client.disconnect()) })
   await inject(fixture.frontend, request)
   assert.equal(runs, 1)
+})
+
+test('while its model runs, an upload counts as much memory as its input has', async () => {
+  const form = new FormData()
+  for (let i = 0; i < 4; i++) form.append('file', new Blob([png]))
+  const whole = new Response(form)
+  const pictures = await whole.bytes()
+  const sound = waveFile(new Float32Array(1000), 8000, 16, 2)
+  for (const [name, body, type, bytes] of [
+    ['held', pictures, whole.headers.get('content-type') ?? '', 4 * 3 * 2 * 2 * 4],
+    ['heard', sound, 'audio/wav', 1000 * 4],
+  ] as const) {
+    let heldBytes = -1
+    const onStart = (client: unknown): void => {
+      lookAtMemory = () => (heldBytes = (client as InjectedRequest).memory.server.requestBytes)
+    }
+    const request = { method: 'POST', path: `/v2/models/${name}/predict`, headers: [['Content-Type', type]], body, onStart } as const // prettier-ignore
+    assert.equal((await inject(fixture.frontend, request)).status, 200)
+    assert.equal(heldBytes, bytes, name)
+  }
 })
 
 test('256 pictures wait for a thread, and no more', async () => {
