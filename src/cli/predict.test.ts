@@ -104,6 +104,18 @@ test('a folder stands for its files and links to files, and any name is one cell
   assert.match(shown.output, /\/g\\x0ah: a, "b" 0\.5\n/)
 })
 
+test(
+  'a name that is no UTF-8 is that of a file like any other in its folder',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const folder = await temporaryFolder(t)
+    const inLatin1 = Buffer.concat([Buffer.from(folder), Buffer.from('/caf\xe9', 'latin1')])
+    await writeFile(inLatin1, 'pixels')
+    const { code, output } = await predict(await startServer(t, answerOne), folder)
+    assert.deepEqual([code, output.split('\n')[0]], [0, `${folder}/caf\ufffd: a, "b" 0.5`])
+  },
+)
+
 test('files for lines that cannot be written, or are uploads, are refused before the first upload', async (t) => {
   const folder = await temporaryFolder(t)
   const picture = path.join(folder, 'picture')

@@ -1,5 +1,6 @@
 // `galatea predict --model m images/*.jpg`: uploads files to a running server, and says what they are and how fast that went.
 
+import { isUtf8 } from 'node:buffer'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import path from 'node:path'
@@ -122,14 +123,18 @@ function readHeaders(texts: readonly string[]): Headers {
   return headers
 }
 
-async function filesOf(places: readonly string[]): Promise<string[]> {
-  const files: string[] = []
+/** Names are bytes on Linux, and those that are no UTF-8 have no text by which they could be opened. */
+type Source = { readonly name: string; readonly path: string | Buffer }
+
+async function filesOf(places: readonly string[]): Promise<Source[]> {
+  const files: Source[] = []
   for (const place of places) {
     const isFolder = await isFolderAt(place).catch((reason: unknown) => {
       throw new UsageError(`cannot read '${place}': ${messageOf(reason)}`)
     })
-    if (isFolder) files.push(...(await filesIn(place)))
-    else files.push(place)
+    // One by one: a function takes fewer arguments than a folder may have files.
+    if (isFolder) for (const file of await filesIn(place)) files.push(file)
+    else files.push({ name: place, path: place })
   }
   if (files.length === 0) throw new UsageError(`there is no file in ${places.map((place) => `'${place}'`).join(', ')}`)
   return files
@@ -137,27 +142,30 @@ async function filesOf(places: readonly string[]): Promise<string[]> {
 
 const isFolderAt = async (place: string): Promise<boolean> => (await stat(place)).isDirectory()
 
-const isFileOrLost = (link: string): Promise<boolean> =>
+const isFileOrLost = (link: string | Buffer): Promise<boolean> =>
   stat(link).then(
     (found) => found.isFile(),
     () => true,
   )
 
 /** Also those that are links to a file. A link to nothing is an upload that fails. */
-async function filesIn(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch((reason: unknown) => {
+async function filesIn(folder: string): Promise<Source[]> {
+  const entries = await readdir(folder, { withFileTypes: true, encoding: 'buffer' }).catch((reason: unknown) => {
     throw new UsageError(`cannot read the folder '${folder}': ${messageOf(reason)}`)
   })
-  const files: string[] = []
-  for (const entry of entries.filter(({ name }) => !name.startsWith('.'))) {
-    const place = path.join(folder, entry.name)
-    if (entry.isFile() || (entry.isSymbolicLink() && (await isFileOrLost(place)))) files.push(place)
+  const files: Source[] = []
+  for (const entry of entries.filter(({ name }) => name[0] !== dot)) {
+    const name = path.join(folder, entry.name.toString())
+    const file = isUtf8(entry.name) ? name : Buffer.concat([Buffer.from(path.join(folder, path.sep)), entry.name])
+    if (entry.isFile() || (entry.isSymbolicLink() && (await isFileOrLost(file)))) files.push({ name, path: file })
   }
-  return files.sort()
+  return files.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-async function openOutputs({ csv, jsonl }: Settings, files: readonly string[]): Promise<Lines[]> {
-  const uploaded = new Set(files.map((file) => path.resolve(file)))
+const dot = 0x2e
+
+async function openOutputs({ csv, jsonl }: Settings, files: readonly Source[]): Promise<Lines[]> {
+  const uploaded = new Set(files.map(({ name }) => path.resolve(name)))
   const outputs: Lines[] = []
   const places: string[] = []
   for (const [name, file, open] of [
@@ -179,7 +187,7 @@ async function openOutputs({ csv, jsonl }: Settings, files: readonly string[]): 
   return outputs
 }
 
-async function predictAll(settings: Settings, files: readonly string[], io: CommandIo): Promise<number> {
+async function predictAll(settings: Settings, files: readonly Source[], io: CommandIo): Promise<number> {
   const clock = new SystemClock()
   const outputs = await openOutputs(settings, files)
   const bar = new ProgressBar(files.length, io, process.stderr.isTTY ? process.stderr.columns || 80 : 0)
@@ -195,8 +203,8 @@ async function predictAll(settings: Settings, files: readonly string[], io: Comm
       else failed++
       for (const output of outputs) output.add(outcome)
       bar.clear()
-      if (outcome.error !== '') io.stderr(`${lineOf(file)}: ${printable(outcome.error)}\n`)
-      else if (outputs.length === 0) io.stdout(`${lineOf(file)}: ${printable(resultText(outcome.prediction))}\n`)
+      if (outcome.error !== '') io.stderr(`${lineOf(file.name)}: ${printable(outcome.error)}\n`)
+      else if (outputs.length === 0) io.stdout(`${lineOf(file.name)}: ${printable(resultText(outcome.prediction))}\n`)
       bar.show(latencies.length + failed, failed)
     }
   }
@@ -238,19 +246,19 @@ class Interruption {
   }
 }
 
-async function upload(settings: Settings, file: string, clock: SystemClock): Promise<Outcome> {
+async function upload(settings: Settings, file: Source, clock: SystemClock): Promise<Outcome> {
   const query = settings.topK === '' ? '' : `?top_k=${settings.topK}`
   const address = `${settings.url}/v2/models/${encodeURIComponent(settings.model)}/predict${query}`
   const signal = AbortSignal.timeout(settings.timeoutMs)
   let startNs = clock.nowNs()
   const outcome = (error: string, prediction: Prediction = {}): Outcome => ({
-    file,
+    file: file.name,
     latencyMs: (clock.nowNs() - startNs) / 1e6,
     error,
     prediction,
   })
   try {
-    const body = await readFile(file)
+    const body = await readFile(file.path)
     startNs = clock.nowNs()
     const answer = await fetch(address, { method: 'POST', body, headers: settings.headers, signal })
     const text = await answer.text()

@@ -66,6 +66,12 @@ test('steps by themselves are one stream over all files, and files with streams 
   assert.deepEqual(streams.map((steps) => steps.map((step) => numbers(step.inputs[0]?.bytes))), [[[1, 2], [3, 4]], [[5, 6]], [[7, 8]]]) // prettier-ignore
 })
 
+test('a file may have any number of steps, more than a function takes arguments', () => {
+  const data = Array.from({ length: 150_000 }, () => ({ A: { b64: 'AQAAAAIAAAA=' } }))
+  assert.equal(read({ data })[0]?.length, 150_000)
+  assert.equal(read({ data: data.map((step) => [step]) }).length, 150_000)
+})
+
 test('a shape stands beside base64 as beside content, and the name of the model is no input', () => {
   const b64 = Buffer.from([1, 0, 0, 0, 120]).toString('base64')
   const [[step] = []] = read({ data: [{ model: 'm', A: [1, 2], B: { b64, shape: [1] } }] })

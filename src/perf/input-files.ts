@@ -21,8 +21,9 @@ export function readInputFiles(paths: readonly string[], model: ModelUnderTest, 
     if (statSync(file).isDirectory()) flat.push(folderStep(file, model, shapes))
     else {
       const read = jsonStreams(file, model, shapes)
-      if (read.isFlat) flat.push(...read.streams.flat())
-      else streams.push(...read.streams)
+      // One by one: a function takes fewer arguments than a file may have steps.
+      if (read.isFlat) for (const step of read.streams.flat()) flat.push(step)
+      else for (const steps of read.streams) streams.push(steps)
     }
   }
   return flat.length === 0 ? streams : [flat, ...streams]

@@ -49,6 +49,7 @@ test('names are read as clients write them', () => {
     [`; name="file"; filename*=utf-8'en'a%20b; filename=x`, 'a b'],
     [`; name="file"; filename*=latin1''%E8; filename=x`, 'x'],
     ['; name="file; filename=x"; filename=""', ''],
+    [';\r\n name="file";\r\n\tfilename="a b.png"', 'a b.png'],
     ['; name="file"', null],
   ] as const
   for (const [parameters, fileName] of names) {

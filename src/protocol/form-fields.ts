@@ -76,7 +76,8 @@ function* placeOf(body: Buffer, wanted: Buffer, from: number): Generator<void, n
 function readPart(head: string, value: Buffer): FormField {
   let contentType = ''
   let disposition = ''
-  for (const line of head.split('\r\n')) {
+  // A line that begins with a blank goes on with the one before it, as Python's email writes long ones.
+  for (const line of head.replaceAll(/\r\n[ \t]+/g, ' ').split('\r\n')) {
     const colon = line.indexOf(':')
     if (colon === 'content-type'.length && line.slice(0, colon).toLowerCase() === 'content-type') {
       contentType = line.slice(colon + 1).trim()

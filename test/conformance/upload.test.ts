@@ -12,7 +12,7 @@ import { PictureDecoder } from '../../src/frontends/upload/picture-decoder.ts'
 import type { ImagePlan } from '../../src/protocol/upload/upload-plan.ts'
 import { until } from '../until.ts'
 import { answerWithCopy } from '../fakes/held-instance.ts'
-import { inject } from '../fakes/injected-request.ts'
+import { inject, type InjectedRequest } from '../fakes/injected-request.ts'
 import { waveFile } from '../fakes/wave-file.ts'
 import { startHttpFixture } from './http-fixture.ts'
 import { writeInt16 } from '../../src/protocol/upload/wave-file.ts'
@@ -25,6 +25,8 @@ const config = (type: string, dims: string, hints: Readonly<Record<string, strin
 const model = (...given: Parameters<typeof config>) => ({ config: config(...given), run: answerWithCopy })
 const image: Readonly<Record<string, string>> = { predict: 'image' }
 
+let runs = 0
+let lookAtMemory = (): void => undefined
 const fixture = await startHttpFixture(
   {},
   {
@@ -46,6 +48,13 @@ const fixture = await startHttpFixture(
     sound: model('FP32', '-1', { predict: 'audio', 'predict.sample_rate': '8000' }),
     short: model('INT16', '1, 4', { predict: 'audio' }),
     words: model('STRING', '1', { predict: 'text' }),
+    counted: { ...model('STRING', '1', { predict: 'text' }), run: (request) => (runs++, answerWithCopy(request)) },
+    many: model('UINT8', '1, 1, 3', image, 400),
+    held: { ...model('FP32', '3, 2, 2', image), run: (request) => (lookAtMemory(), answerWithCopy(request)) },
+    heard: {
+      ...model('FP32', '-1', { predict: 'audio' }),
+      run: (request) => (lookAtMemory(), answerWithCopy(request)),
+    },
     none: model('FP32', '3, 8, 8', {}),
     silent: model('FP32', '-1', {}),
     wrong: model('FP32', '3, 8, 8', { ...image, 'predict.input': 'PIXELS' }),
@@ -258,6 +267,16 @@ test('what cannot be decoded is refused, and a picture bomb before it is decoded
   assert.match((await ask('/predict', png)).error ?? '', /^the server has \d+ models: name one/)
 })
 
+test('an upload that is too large is no JSON', async () => {
+  const request = { method: 'POST', path: '/predict?model=planar', body: png } as const
+  const { status, body } = await inject(fixture.frontend, request, 10)
+  assert.equal(status, 400)
+  assert.match(
+    body.toString(),
+    new RegExp(`"error":"request body of ${png.length} bytes exceeds the maximum allowed input size`),
+  )
+})
+
 test('a model without a hint is refused with the lines to add, and a wrong hint with what is wrong', async () => {
   const text = await refused('none', png)
   assert.match(text, /^model 'none' does not say how an upload becomes its input 'IN' \(FP32, \[3,8,8\]\)\./)
@@ -298,6 +317,13 @@ test('colours are taken as frameworks take them: inks without a press, no profil
   const light = [cyan, magenta, yellow].map((ink) => Math.round(((255 - ink) * (255 - black)) / 255))
   assert.deepEqual(await shown('together', printed), light)
   assert.deepEqual(await shown('grey', flat('#0f0').png().toBuffer()), [150, 150, 150])
+})
+
+test('scans of a JPEG have a limit, because each costs as much as all pixels', async () => {
+  const picture = await sharp({ create: { width: 16, height: 16, channels: 3, background: '#123' } }).jpeg({ progressive: true }).toBuffer() // prettier-ignore
+  const scan = picture.subarray(picture.lastIndexOf(Buffer.of(0xff, 0xda)), -2)
+  const bomb = Buffer.concat([picture.subarray(0, -2), ...Array<Buffer>(100).fill(scan), picture.subarray(-2)])
+  assert.equal(await refused('planar', bomb), 'the JPEG picture cannot be decoded: it has more than 100 scans: save it anew') // prettier-ignore
 })
 
 test('compressed texts of a PNG have a limit, because they are inflated though nobody reads them', async () => {
@@ -386,6 +412,45 @@ test('a sound has one channel and the rate that the model asks for', async () =>
   assert.match(await refused('sound', many), /it has 65 channels, expected 1 to 64/)
   const bomb = waveFile(new Float32Array(300_000), 100, 8, 1)
   assert.match(await refused('sound', bomb), /it has 24000000 samples, at most 16777216 are taken/)
+})
+
+test('a form may have as many pictures as the model takes, more than may wait to be decoded', async () => {
+  const form = new FormData()
+  for (let i = 0; i < 400; i++) form.append('file', new Blob([dot]))
+  const body = new Response(form)
+  const { predictions, error } = await predict('many', await body.bytes(), body.headers.get('content-type') ?? '')
+  assert.equal(error, undefined)
+  assert.equal(predictions?.length, 400)
+})
+
+test('a form whose client goes away while it is read is no inference', async () => {
+  // A part full of beginnings of its boundary takes long to read.
+  const text = Buffer.alloc(8 * 1024 * 1024, '\r\n--')
+  const body = Buffer.concat([Buffer.from('--b\r\nContent-Disposition: form-data; name="text"\r\n\r\n'), text, Buffer.from('\r\n--b--')]) // prettier-ignore
+  const request = { method: 'POST', path: '/v2/models/counted/predict', headers: [['Content-Type', 'multipart/form-data; boundary=b']], body } as const // prettier-ignore
+  void inject(fixture.frontend, { ...request, onStart: (client) => setImmediate(() => client.disconnect()) })
+  await inject(fixture.frontend, request)
+  assert.equal(runs, 1)
+})
+
+test('while its model runs, an upload counts as much memory as its input has', async () => {
+  const form = new FormData()
+  for (let i = 0; i < 4; i++) form.append('file', new Blob([png]))
+  const whole = new Response(form)
+  const pictures = await whole.bytes()
+  const sound = waveFile(new Float32Array(1000), 8000, 16, 2)
+  for (const [name, body, type, bytes] of [
+    ['held', pictures, whole.headers.get('content-type') ?? '', 4 * 3 * 2 * 2 * 4],
+    ['heard', sound, 'audio/wav', 1000 * 4],
+  ] as const) {
+    let heldBytes = -1
+    const onStart = (client: unknown): void => {
+      lookAtMemory = () => (heldBytes = (client as InjectedRequest).memory.server.requestBytes)
+    }
+    const request = { method: 'POST', path: `/v2/models/${name}/predict`, headers: [['Content-Type', type]], body, onStart } as const // prettier-ignore
+    assert.equal((await inject(fixture.frontend, request)).status, 200)
+    assert.equal(heldBytes, bytes, name)
+  }
 })
 
 test('256 pictures wait for a thread, and no more', async () => {

@@ -159,6 +159,12 @@ test('keys open what their roles allow, on every port, and nothing else', async 
     assert.deepEqual(await modelsFor(boss), ['secret', 'vision-a'])
   })
 
+  await t.test('an upload that names no model is for the only one that its caller may use', async () => {
+    const upload = (key: string): Promise<Answer> => ask(`${server.url}/predict`, key, { method: 'POST', body: 'x' })
+    assert.match((await upload(web)).text, /model 'vision-a' does not say how an upload becomes its input/)
+    assert.match((await upload(boss)).text, /the server has 2 models: name one/)
+  })
+
   await t.test('the load of the server is told to everybody, that of models to who may see all of them', async () => {
     const loadFor = async (key: string): Promise<string> => {
       const format = { 'endpoint-load-metrics-format': 'text' }

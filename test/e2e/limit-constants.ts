@@ -168,6 +168,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'protocol/tfserving/example-inputs.ts mostExampleTextBytes',
   ],
   'fields in the shape of a TensorProto': ['protocol/tfserving/tensor-proto-reader.ts mostShapeFields'],
+  'scans of a progressive JPEG': ['protocol/upload/jpeg-file.ts mostScans'],
   'blocks of a GIF before the end of its first picture': ['protocol/upload/gif-file.ts mostBlocks'],
   'bytes of the compressed texts in a PNG, and its chunks': [
     'frontends/upload/picture-decoder.ts mostPackedTextBytes',

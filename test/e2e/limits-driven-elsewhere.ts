@@ -237,6 +237,7 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/conformance/upload.test.ts',
     'at most 16777216 are taken',
   ),
+  'scans of a progressive JPEG': elsewhere('test/conformance/upload.test.ts', 'more than 100 scans'),
   'blocks of a GIF before the end of its first picture': elsewhere(
     'test/conformance/upload.test.ts',
     'more than 1048576 blocks',

@@ -1,6 +1,7 @@
 import { visibleModels } from '../../access/require-right.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
+import { servedNames } from '../../exchange/served-names.ts'
 import { errorResponse, jsonResponse, metricsResponse } from '../../ports/http/error-response.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { acting, get, large, open, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
@@ -58,9 +59,7 @@ const explain = (engine: Engine): RouteHandler =>
 const listModels =
   (engine: Engine): RouteHandler =>
   (http, _name, _version, caller) => {
-    const isVisible = visibleModels(caller, 'metadata')
-    const names = [...new Set([...engine.models()].map(({ name }) => name))].sort()
-    const models = isVisible === null ? names : names.filter(isVisible)
+    const models = servedNames(engine, caller, 'metadata').sort()
     http.respond(jsonResponse(Buffer.from(JSON.stringify({ models }))))
   }
 

@@ -6,6 +6,7 @@ import { visibleModels } from '../../access/require-right.ts'
 import { percentDecoded } from '../../base/percent-decoded.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { servedNames } from '../../exchange/served-names.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
@@ -196,9 +197,7 @@ export class OpenAiEndpoints {
 
   /** With the member of KServe v1. */
   readonly listBoth: RouteHandler = (http, _, __, caller) => {
-    const isVisible = visibleModels(caller, 'metadata')
-    const names = new Set([...this.#parts.engine.models()].map(({ name }) => name))
-    const models = [...names].sort().filter((name) => isVisible?.(name) !== false)
+    const models = servedNames(this.#parts.engine, caller, 'metadata').sort()
     respondJson(http, { models, object: 'list', data: this.#models(caller) })
   }
 

@@ -102,7 +102,9 @@ export class SagemakerModels {
     if (http.method === 'DELETE') this.#change(http, caller, (origin) => this.#unload(http, key, caller, origin))
     else if (http.method === 'GET') {
       const model = this.#loaded.get(key)
-      http.respond(model === undefined ? this.#notFound(key) : this.#json(shown(key, model.url)))
+      const isVisible = visibleModels(caller, 'model-repository') ?? (() => true)
+      const isShown = model !== undefined && isVisible(model.name)
+      http.respond(isShown ? this.#json(shown(key, model.url)) : this.#notFound(key))
     } else unknownCall(this.#parts.engine.wording)(http)
   }
 

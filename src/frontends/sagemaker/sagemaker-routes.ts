@@ -1,8 +1,10 @@
 // Amazon SageMaker's contract for a container: /ping, /invocations, and /models for an endpoint of many models. Inference
 // itself is that of v2: this front end translates what SageMaker says in its own way.
 
+import type { Caller } from '../../access/caller.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
+import { servedNames } from '../../exchange/served-names.ts'
 import { emptyResponse, messageResponse } from '../../ports/http/error-response.ts'
 import { ownType } from '../../ports/http/json-header-size-request.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
@@ -45,7 +47,12 @@ export function sagemakerRoutes(parts: SagemakerParts, settings: SagemakerSettin
   const type = ownType(engine.wording)
   const invoke = telling(refuseIn(engine, type), (http, _, version, caller) => {
     const request = new SageMakerRequest(http, null)
-    parts.inference[settings.inferenceType](request, defaultModel(engine, settings.defaultModel), version, caller)
+    parts.inference[settings.inferenceType](
+      request,
+      defaultModel(engine, settings.defaultModel, caller),
+      version,
+      caller,
+    )
   })
   const invokeOne = telling(refuseIn(engine, type), (http, key, version, caller) => {
     if (!models.has(key)) http.respond(notLoaded(engine, key))
@@ -83,12 +90,11 @@ const notLoaded = (engine: Engine, key: string): HttpResponse =>
     : messageResponse(404, `model '${key}' is not loaded: POST /models loads it`, jsonType)
 
 /** Throws NOT_FOUND unless a model was named or there is only one: Triton asks for a model of this name then. */
-function defaultModel(engine: Engine, named: string): string {
+function defaultModel(engine: Engine, named: string, caller: Caller): string {
   if (named !== '') return named
-  const names = new Set([...engine.models()].map(({ name }) => name))
-  const [only] = names
-  if (only !== undefined && names.size === 1) return only
+  const names = servedNames(engine, caller, 'inference')
+  if (names.length === 1) return names[0] as string
   const text = "Request for unknown model: 'unspecified_SAGEMAKER_TRITON_DEFAULT_MODEL_NAME' is not found"
-  const advice = `: the server has ${names.size} models, and the environment variable names none of them`
+  const advice = `: the server has ${names.length} models, and the environment variable names none of them`
   throw ServerError.withoutStack('NOT_FOUND', engine.wording.isTriton ? text : `${text}${advice}`)
 }

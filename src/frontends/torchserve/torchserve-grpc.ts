@@ -194,10 +194,12 @@ class PredictionStream {
 
   constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
     this.#call = call
+    let known = caller
+    call.onRenewed = (renewed) => (known = renewed)
     call.onMessage = (message) => {
       this.#isAnswering = true
       call.setPaused(true)
-      new StreamedPrediction(parts, call, caller, message, this).start()
+      new StreamedPrediction(parts, call, known, message, this).start()
     }
     call.onHalfClose = () => this.drain(statusOk)
   }

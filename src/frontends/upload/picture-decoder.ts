@@ -21,6 +21,8 @@ const mostPackedTextBytes = 256 * 1024
 const invalid = (text: string): ServerError => ServerError.withoutStack('INVALID_ARG', text)
 
 export class PictureDecoder {
+  /** Of one request: while the pixels of some are handed on, threads have others to decode. */
+  readonly picturesAtOnce = 2 * availableParallelism()
   readonly #maxPixels: number
   readonly #threads = new Turnstile(availableParallelism(), {
     most: mostWaiting,

@@ -5,7 +5,7 @@ import { Socket } from 'node:net'
 import { lowerThreads } from '../../base/lower-threads.ts'
 import { messageOf } from '../../base/server-error.ts'
 import { frameHead, FrameReader, type PictureOrder, type PictureResult } from './picture-frames.ts'
-import { openSharp, preparePicture, type Sharp } from './prepare-picture.ts'
+import { complaintOf, openSharp, preparePicture, type Sharp } from './prepare-picture.ts'
 
 const socketFd = 3
 /** The server bounds what it sends by its own limit of a request. */
@@ -38,7 +38,7 @@ async function answer(order: PictureOrder, file: Buffer): Promise<[PictureResult
   } catch (reason) {
     const text = messageOf(reason)
     if (/pixel limit/i.test(text)) return ['tooLarge', '', noPixels]
-    return ['unreadable', text.replaceAll(/\s+/g, ' ').slice(0, 200), noPixels]
+    return ['unreadable', complaintOf(text), noPixels]
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { Turnstile } from '../../base/turnstile.ts'
 import { pictureStarts } from '../../protocol/upload/file-kind.ts'
+import { hasTooManyScans, mostScans } from '../../protocol/upload/jpeg-file.ts'
 import { putExifFirst } from '../../protocol/upload/png-file.ts'
 import type { ImagePlan } from '../../protocol/upload/upload-plan.ts'
 import { finishPicture, fitPicture, greyOf, rgbOfInks } from './fit-picture.ts'
@@ -39,6 +40,9 @@ export async function preparePicture(
   const options = { limitInputPixels: maxPixels, failOn: 'error', autoOrient: true, sequentialRead: true, ignoreIcc: true } as const // prettier-ignore
   const picture = sharp(file, options)
   const facts = await picture.metadata()
+  if (facts.format === 'jpeg' && facts.isProgressive && hasTooManyScans(file)) {
+    throw new Error(`it has more than ${mostScans} scans: save it anew`)
+  }
   return memory.pass(() => pixelsOf(sharp, picture, facts, plan), { places: pixelsInMemory(facts) })
 }
 
@@ -71,6 +75,13 @@ const pixels = (picture: Picture): Promise<Buffer> => picture.timeout({ seconds:
 async function withoutInks(sharp: Sharp, file: Picture, { width, height }: Metadata['autoOrient']): Promise<Picture> {
   const inks = await pixels(file.pipelineColourspace('cmyk').toColourspace('cmyk'))
   return sharp(rgbOfInks(inks), { raw: { width, height, channels: 3 }, limitInputPixels: false })
+}
+
+/** What libvips says of a file, which repeats itself, and for some files has no words. */
+export function complaintOf(text: string): string {
+  const lines = text.replace('Input buffer has corrupt header:', '').split('\n')
+  const said = lines.map((line) => line.trim()).filter((line) => line !== '' && line !== 'Unknown error')
+  return [...new Set(said)].join(', ').slice(0, 200) || 'it is damaged, or its end is missing'
 }
 
 /** Throws where the package is not installed. */

@@ -3,8 +3,10 @@ import type { Caller } from '../../access/caller.ts'
 import type { Log } from '../../base/log.ts'
 import { inSlices, runInSlices, shortSliceNs } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
+import { Turnstile } from '../../base/turnstile.ts'
 import { freeBytes, freeInput } from '../../exchange/body-to-reuse.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
+import { servedNames } from '../../exchange/served-names.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
 import { requestEncoding } from '../../ports/http/content-encoding.ts'
@@ -17,7 +19,7 @@ import { writeUploadAnswer } from '../../protocol/upload/upload-answer.ts'
 import { hintTexts, planUpload, readUploadHint, type UploadPlan } from '../../protocol/upload/upload-plan.ts'
 import { writePixels } from '../../protocol/upload/pixel-tensor.ts'
 import { uploadRequest, type Upload, type UploadRequest } from '../../protocol/upload/upload-request.ts'
-import { readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
+import { framesFor, readWaveFile, sampleCount, waveSamples, writeInt16 } from '../../protocol/upload/wave-file.ts'
 import { elementBytes, type FixedSizeType } from '../../tensor/data-type.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
@@ -51,11 +53,14 @@ export class UploadEndpoint {
 
   handle(http: PortRequest, model: string, version: string, caller: Caller): void {
     const contentType = headerOf(http.headers, 'content-type') ?? ''
+    let isGone = false
+    http.onDisconnect = () => (isGone = true)
     const begin = (error: unknown, request: UploadRequest | null): void => {
+      if (isGone) return
       let name = model
       try {
         if (request === null) throw error
-        if (name === '') name = this.#modelOf(request)
+        if (name === '') name = this.#modelOf(request, caller)
       } catch (reason) {
         this.#refuse(http, reason)
         return
@@ -63,7 +68,7 @@ export class UploadEndpoint {
       new UploadExchange(this, http, caller, request).begin(name, version)
     }
     if (requestEncoding(headerOf(http.headers, 'content-encoding')) === 'identity')
-      runInSlices(this.parts.clock, uploadRequest(http.body, contentType, http.target), () => true, begin)
+      runInSlices(this.parts.clock, uploadRequest(http.body, contentType, http.target), () => !isGone, begin)
     else begin(invalid("Unsupported content-encoding, only 'identity' is supported: pictures are compressed by themselves"), null) // prettier-ignore
   }
 
@@ -73,10 +78,10 @@ export class UploadEndpoint {
     http.respond(errorResponse(error, jsonType))
   }
 
-  /** The only model that serves, where the client names none. */
-  #modelOf({ model }: UploadRequest): string {
+  /** The only model that serves and that the caller may use, where the client names none. */
+  #modelOf({ model }: UploadRequest, caller: Caller): string {
     if (model !== '') return model
-    const names = [...new Set([...this.parts.engine.models()].map(({ name }) => name))]
+    const names = servedNames(this.parts.engine, caller, 'inference')
     if (names.length === 1) return names[0] as string
     throw invalid(
       `the server has ${names.length} models: name one, as POST /v2/models/{model}/predict, /predict?model=… or a form field 'model'`,
@@ -101,6 +106,8 @@ class UploadExchange extends HttpExchange {
   #plan: UploadPlan | null = null
   #tensor: Tensor | null = null
   #isCancelled = false
+  /** Counted for what is made of the uploads, until the request counts its input itself. */
+  #heldBytes = 0
   /** Of what is still done for the request when its client has gone, or one of its files is refused. */
   readonly #work = new AbortController()
 
@@ -132,6 +139,7 @@ class UploadExchange extends HttpExchange {
       },
       (tensor) => {
         this.#tensor = tensor
+        this.http.memory.release(this.#heldBytes)
         this.submit({ inputs: [tensor] })
       },
     )
@@ -163,13 +171,26 @@ class UploadExchange extends HttpExchange {
     }
     if (plan.audio !== null) return this.#sound(plan, shape)
     const rowBytes = elementCount(plan.shape) * elementBytes[input.dataType]
-    // The pixels and the elements of every picture, and the copy of its file for the process that decodes it.
-    this.reserve(rows.reduce((sum, { bytes }) => sum + bytes.length + rowBytes * 2, 0))
+    // The elements of all pictures; of a few at a time the pixels, and the copy of the file for the process that decodes it.
+    const { picturesAtOnce } = this.#endpoint.decoder
+    const largest = rows.reduce((most, { bytes }) => Math.max(most, bytes.length), 0)
+    this.#hold(rowBytes * rows.length + Math.min(picturesAtOnce, rows.length) * (rowBytes + largest))
     const bytes = new Uint8Array(rowBytes * rows.length)
+    const { signal } = this.#work
+    // A form may have more pictures than the line of the decoder: they come to it a few at a time, which leaves room for those of others.
+    const turns = new Turnstile(picturesAtOnce)
     await Promise.all(
-      this.#each((row, i) => this.#picture(row.bytes, plan, bytes.subarray(i * rowBytes, (i + 1) * rowBytes))),
+      this.#each((row, i) => {
+        const target = bytes.subarray(i * rowBytes, (i + 1) * rowBytes)
+        return turns.pass(() => this.#picture(row.bytes, plan, target), { signal })
+      }),
     )
     return new Tensor(input.name, input.dataType, shape(plan.shape), bytes)
+  }
+
+  #hold(bytes: number): void {
+    this.reserve(bytes)
+    this.#heldBytes += bytes
   }
 
   async #picture(file: Buffer, plan: UploadPlan, target: Uint8Array): Promise<void> {
@@ -192,11 +213,12 @@ class UploadExchange extends HttpExchange {
     )
     const length = wanted === -1 ? Math.max(...files.map((each) => each.length)) : wanted
     const width = elementBytes[input.dataType]
-    this.reserve(uploads.length * length * (width + 4) + files.reduce((sum, { file }) => sum + file.frames * 4, 0))
+    const frames = files.reduce((sum, { file }) => sum + framesFor(file, sampleRate, length), 0)
+    this.#hold(uploads.length * length * (width + 4) + frames * 4)
     const bytes = new Uint8Array(uploads.length * length * width)
     for (const [row, { file }] of files.entries()) {
       // A shorter sound ends in silence, and of a longer one the beginning is taken.
-      const samples = (await this.#inSlices(waveSamples(file, sampleRate))).subarray(0, length)
+      const samples = await this.#inSlices(waveSamples(file, sampleRate, length))
       const place = bytes.subarray(row * length * width)
       if (input.dataType === 'FP32') new Float32Array(place.buffer, place.byteOffset, length).set(samples)
       else await this.#inSlices(writeInt16(samples, new Int16Array(place.buffer, place.byteOffset, length)))

@@ -45,8 +45,14 @@ test('other chunks are passed over, and RF64 has the length of its samples in on
   const data = Uint8Array.of(0, 0x40)
   const [before, behind] = [chunk('LIST', Buffer.from('odd')), chunk('LIST', Buffer.from('behind'))]
   assert.deepEqual(samplesOf(file(before, format, chunk('data', data), behind)), [0.5])
-  // A stream that was not ended well.
+  // A stream that was not ended well, and a file: its program did not come back to write the lengths.
   assert.deepEqual(samplesOf(file(format, chunk('data', data, 0xffff_ffff))), [0.5])
+  for (const told of [0, 36]) {
+    const unended = file(format, chunk('data', data, 0))
+    unended.writeUInt32LE(told, 4)
+    assert.deepEqual(samplesOf(unended), [0.5])
+  }
+  assert.throws(() => readWaveFile(file(format, chunk('data', Buffer.alloc(0)), behind)), /it has no samples$/)
   const lengths = Buffer.alloc(28)
   lengths.writeBigUInt64LE(2n, 8)
   const long = file(chunk('ds64', lengths), format, chunk('data', data, 0xffff_ffff), behind)
@@ -69,4 +75,20 @@ test('the last part of a sample counts at another rate', () => {
   const sound = readWaveFile(waveFile(new Float32Array(2205), 22_050, 16, 1))
   assert.deepEqual([0, 8000, 16_000, 48_000, 44_100].map((rate) => sampleCount(sound, rate)), [2205, 800, 1600, 4800, 4410]) // prettier-ignore
   assert.equal(sampleCount(readWaveFile(waveFile(new Float32Array(10), 22_050, 16, 1)), 8000), 4)
+})
+
+test('of a sound of which only the beginning is wanted no more is read', () => {
+  const tone = Float32Array.from({ length: 400_000 }, (_, i) => Math.sin(i / 7) / 2)
+  const sound = readWaveFile(waveFile(tone, 44_100, 16, 2))
+  for (const rate of [0, 8000, 44_100, 48_000]) {
+    const whole = lastOf(waveSamples(sound, rate))
+    for (const most of [1, 2, 999, 10_000, 1e9]) {
+      const steps = waveSamples(sound, rate, most)
+      let stepCount = 0
+      let step = steps.next()
+      for (; step.done !== true; step = steps.next()) stepCount++
+      assert.deepEqual(step.value, whole.slice(0, most), `${most} samples at ${rate}`)
+      if (most < 1000) assert.ok(stepCount < 10, `${stepCount} steps for ${most} samples at ${rate}`)
+    }
+  }
 })

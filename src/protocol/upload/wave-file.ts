@@ -46,8 +46,7 @@ export function readWaveFile(file: Buffer): WaveFile {
   for (let chunk = 0; chunk < mostChunks && at + 8 <= file.length; chunk++) {
     const name = file.toString('latin1', at, at + 4)
     const told = file.readUInt32LE(at + 4)
-    // RF64 has the length of 'data' in a chunk of its own. Streams that were not ended well say more than there is.
-    const length = name === 'data' && told === 0xffff_ffff ? longBytes : told
+    const length = name === 'data' ? dataBytes(file, told, longBytes) : told
     const end = Math.min(file.length, at + 8 + length)
     const content = file.subarray(at + 8, end)
     if (name === 'ds64' && content.length >= 16) longBytes = Number(content.readBigUInt64LE(8))
@@ -57,6 +56,16 @@ export function readWaveFile(file: Buffer): WaveFile {
     at = end + (end % 2)
   }
   throw malformed("it has no chunk 'data'")
+}
+
+/**
+ * RF64 has the length in a chunk of its own. Streams that were not ended well say more than there is, and files that were not, none: such a
+ * file is longer than its head says.
+ */
+function dataBytes(file: Buffer, told: number, longBytes: number): number {
+  if (told === 0xffff_ffff) return longBytes
+  const isUnended = told === 0 && file.readUInt32LE(4) + 8 < file.length
+  return isUnended ? Infinity : told
 }
 
 function described(format: Buffer | null, data: Buffer): WaveFile {
@@ -107,15 +116,27 @@ export function* writeInt16(samples: Float32Array, target: Int16Array): Generato
   }
 }
 
-/** The mean of the channels, from -1 to 1, at the rate that is asked for (0: the file's own). Others are served between the steps. */
-export function* waveSamples(file: WaveFile, sampleRate: number): Generator<void, Float32Array> {
-  const ratio = sampleRate === 0 ? 1 : sampleRate / file.sampleRate
-  const count = sampleCount(file, sampleRate)
-  const mono = yield* mixed(file)
+/** Frames of the file of which the first `count` samples at the rate that is asked for are made. */
+export function framesFor(file: WaveFile, sampleRate: number, count: number): number {
+  const ratio = ratioOf(file, sampleRate)
+  const last = count - 1
+  return Math.min(file.frames, ratio === 1 ? count : Math.floor(last / ratio + reachOf(ratio)) + 1)
+}
+
+const ratioOf = (file: WaveFile, sampleRate: number): number => (sampleRate === 0 ? 1 : sampleRate / file.sampleRate)
+
+/**
+ * The mean of the channels, from -1 to 1, at the rate that is asked for (0: the file's own), at most `most` of them. Others are served
+ * between the steps.
+ */
+export function* waveSamples(file: WaveFile, sampleRate: number, most = Infinity): Generator<void, Float32Array> {
+  const ratio = ratioOf(file, sampleRate)
+  const count = Math.min(most, sampleCount(file, sampleRate))
+  const mono = yield* mixed(file, framesFor(file, sampleRate, count))
   return ratio === 1 ? mono : yield* resampled(mono, ratio, count)
 }
 
-function* mixed({ channels, bits, encoding, data, frames }: WaveFile): Generator<void, Float32Array> {
+function* mixed({ channels, bits, encoding, data }: WaveFile, frames: number): Generator<void, Float32Array> {
   const size = bits / 8
   const mono = new Float32Array(frames)
   const read = sampleReader(data, bits, encoding)
@@ -161,10 +182,12 @@ const filterTable = Float64Array.from({ length: filterLobes * tableSteps + 2 }, 
   return x >= filterLobes ? 0 : sinc * (0.5 + 0.5 * Math.cos((Math.PI * x) / filterLobes))
 })
 
-/** The filter is narrow enough that no tone above half of the new rate is left. */
+/** The filter is narrow enough that no tone above half of the new rate is left. So many frames on each side go into a sample. */
+const reachOf = (ratio: number): number => filterLobes / Math.min(1, ratio)
+
 function* resampled(mono: Float32Array, ratio: number, count: number): Generator<void, Float32Array> {
   const cut = Math.min(1, ratio)
-  const half = filterLobes / cut
+  const half = reachOf(ratio)
   const out = new Float32Array(count)
   const step = Math.max(1, Math.floor(stepSamples / half))
   for (let i = 0; i < count; i++) {

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { makeCaller, type Caller } from '../../access/caller.ts'
+import { NamePattern } from '../../access/name-pattern.ts'
+import { Rights } from '../../access/rights.ts'
+import { silentLog } from '../../base/log.ts'
+import type { PortCall } from '../../ports/grpc/port-call.ts'
+import { torchCodec } from '../../protocol/torchserve/torch-messages.ts'
+import { TorchserveError } from './torchserve-answers.ts'
+import { torchserveInferenceGrpc } from './torchserve-grpc.ts'
+
+const callerOf = (models: string): Caller => {
+  const allow = [{ action: 'inference' as const, models: new NamePattern(models) }]
+  return makeCaller('api-key', 'web', { rights: new Rights({ allow, deny: [] }) })
+}
+
+test('a prediction of a stream is asked for with the rights that its caller has now', () => {
+  const models = {
+    resolve: () => {
+      throw new TorchserveError(404, 'ModelNotFound', 'it is not there')
+    },
+  }
+  const engine = { refusals: { count: () => undefined } }
+  const parts = { engine, models, log: silentLog, counts: {} } as unknown as Parameters<typeof torchserveInferenceGrpc>[0] // prettier-ignore
+  const stream = torchserveInferenceGrpc(parts).methods.find(({ path }) => path.endsWith('/StreamPredictions2'))
+  const told: string[] = []
+  const call = {
+    allowLargeMessages: () => undefined,
+    setPaused: () => undefined,
+    messageDone: () => undefined,
+    send: ({ parts: bytes }: { readonly parts: readonly Uint8Array[] }) => {
+      const { status } = torchCodec.decode('PredictionResponse', Buffer.concat(bytes))
+      told.push((status as { message: string }).message)
+    },
+  } as unknown as PortCall
+  stream?.begin(call, callerOf('m'))
+  const message = torchCodec.encode('PredictionsRequest', { modelName: 'm' })
+  call.onMessage?.(message)
+  call.onRenewed?.(callerOf('other'))
+  call.onMessage?.(message)
+  assert.match(told[0] ?? '', /it is not there/)
+  assert.match(told[1] ?? '', /may not use 'inference' of model 'm'/)
+})
