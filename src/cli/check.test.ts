@@ -235,7 +235,7 @@ test('a wrong command line or an unreadable repository has status 2', async () =
   assert.match((await check(['--jsn', 'x'])).stderr, /there is no option '--jsn'; did you mean '--json'\?/)
   const missing = await check(['/no/such/folder'])
   assert.equal(missing.status, 2)
-  assert.match(missing.stderr, /^galatea check: failed to stat file \/no\/such\/folder: there is no such folder/)
+  assert.match(missing.stderr, /^galatea check: failed to stat file \/no\/such\/folder\nthere is no such folder/)
   assert.match((await check([import.meta.filename])).stderr, /it is a file. A repository is the folder/)
   const help = await check(['--help'])
   assert.equal(help.status, 0)

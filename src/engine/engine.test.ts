@@ -64,10 +64,12 @@ test('the agents that models use are known', async () => {
 })
 
 test('unknown models and versions are refused in Triton’s words', async () => {
-  const { engine, backend } = engineUnderTest([polled('m', ['1']), polled('bad', ['1'])])
+  const { engine, backend } = engineUnderTest([polled('m', ['1']), polled('bad', ['1']), polled('empty', [])])
   backend.failing.add('bad/1')
   await engine.start()
   const refusals: [name: string, version: string, code: string, message: string][] = [
+    ['empty', '', 'NOT_FOUND', "Request for unknown model: 'empty' has no available versions"],
+    ['empty', '1', 'NOT_FOUND', "Request for unknown model: 'empty' version 1 is not found"],
     ['nobody', '', 'NOT_FOUND', "Request for unknown model: 'nobody' is not found"],
     ['m', '7', 'NOT_FOUND', "Request for unknown model: 'm' version 7 is not found"],
     ['bad', '', 'NOT_FOUND', "Request for unknown model: 'bad' has no available versions"],
@@ -83,6 +85,17 @@ test('unknown models and versions are refused in Triton’s words', async () => 
   for (const [name, version, code, message] of refusals) {
     assert.throws(() => engine.findVersion(name, version), { code, message })
   }
+})
+
+test('a text that is no version is told before a model that is not there', async () => {
+  const { engine } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  const wrong = { code: 'INVALID_ARG', message: /^failed to get model version from specified version string 'x'/ }
+  assert.throws(() => engine.findVersion('nobody', 'x'), wrong)
+  assert.throws(() => engine.modelMetadata('nobody', 'x'), wrong)
+  assert.throws(() => engine.isModelReady('nobody', 'x'), wrong)
+  assert.throws(() => engine.statistics('', 'x'), wrong)
+  assert.equal(engine.isModelReady('nobody', '1'), false)
 })
 
 test('a model that cannot load takes nobody with it and says why', async () => {

@@ -6,7 +6,7 @@ test('a share of the memory of a GPU is at most 1', () => {
   const limitsOf = (value: string) =>
     optionsOf(['--model-repository=/m', `--model-load-gpu-limit=${value}`]).engine.gpuLoadLimits
   assert.deepEqual([...limitsOf('1:0.5')], [[1, 0.5]])
-  assert.throws(() => limitsOf('1:50'), /a share from 0 to 1 for GPU 1, got 50/)
+  assert.throws(() => limitsOf('1:50'), /range \[0\.0, 1\.0\], got 50\.000000\nthat is of GPU 1/)
 })
 
 test('the rate limiter is off unless asked for; resources are per device where a device is named', () => {
