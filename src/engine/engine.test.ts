@@ -139,6 +139,12 @@ test('to Triton a model that cannot be read is none: with its words the server i
   const without = engineUnderTest([polled('m', ['1']), polled('empty', [])], { wordsErrorsLikeTriton: true })
   await without.engine.start()
   assert.equal(without.engine.isReady, false, 'a model without a version is one')
+  const listed = await without.engine.repositoryIndex(false)
+  assert.deepEqual(
+    listed.map(({ name }) => name),
+    ['m'],
+    'and has no versions to list',
+  )
 })
 
 test('a model whose every instance is down is not ready, and neither is the server', async () => {

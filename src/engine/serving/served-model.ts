@@ -149,9 +149,9 @@ export class ServedModel implements VersionChoice {
     if (version === '') {
       if (state.kind === 'SERVING') return state.latest
       if (state.kind === 'SLEEPING') return state.sleeping.versions.get(this.#standard) ?? state.sleeping.latest
-      throw unknownModel('NOT_FOUND', `'${label}' ${this.#isNoModel ? 'is not found' : 'has no available versions'}`)
+      throw unknownModel('NOT_FOUND', `'${label}' ${this.isNoModel ? 'is not found' : 'has no available versions'}`)
     }
-    if (this.#isNoModel) {
+    if (this.isNoModel) {
       canonicalVersion(version)
       throw unknownModel('NOT_FOUND', `'${label}' is not found`)
     }
@@ -167,7 +167,7 @@ export class ServedModel implements VersionChoice {
   }
 
   /** To Triton a model whose load got as far as its versions is one, also when it found none. */
-  get #isNoModel(): boolean {
+  get isNoModel(): boolean {
     if (this.#versions.size > 0 || this.#state.kind === 'SLEEPING') return false
     return this.failure === '' || this.isUnread
   }
