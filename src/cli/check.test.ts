@@ -133,12 +133,15 @@ test('an ensemble is compared with the models it calls', async (context) => {
     'e1/config.pbtxt': ensemble('model_name: "modle" model_version: -1 input_map { key: "X" value: "A" }'),
     'e2/1/': '',
     'e2/config.pbtxt': ensemble('model_name: "model" input_map { key: "NOPE" value: "A" }'),
+    'e3/1/': '',
+    'e3/config.pbtxt': ensemble('model_name: "model" model_version: -2 input_map { key: "X" value: "A" }'),
   })
   assert.deepEqual(await findings(root), [
     'ensemble e1/config.pbtxt:5 ensemble e1 contains models that are not available or ambiguous: modle',
     "ensemble e2/config.pbtxt:5 ensemble 'e2' depends on 'model' whose required version 0 is not loaded.",
     'ensemble e2/config.pbtxt:5 in ensemble e2, ensemble tensor A is mapping to non-existing input NOPE in model model',
     'ensemble e2/config.pbtxt:5 in ensemble e2, input X in model model is not mapped to any ensemble tensors',
+    "ensemble e3/config.pbtxt:5 ensemble 'e3' depends on 'model' whose required version -2 is not loaded.",
   ])
 })
 
