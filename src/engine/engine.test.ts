@@ -218,6 +218,26 @@ test('a failed reload changes nothing that clients see', async () => {
   assert.equal(engine.isReady, true)
 })
 
+test('with the words of Triton a version that fails beside one that serves is in the index, and the server is not ready', async () => {
+  const { engine, backend, shelf } = engineUnderTest([polled('m', ['1'])], { wordsErrorsLikeTriton: true })
+  await engine.start()
+  shelf.set('m', polled('m', ['2']))
+  backend.failing.add('m/2')
+  await assert.rejects(engine.load('m'))
+  assert.equal(engine.findVersion('m', '').version, '1')
+  assert.throws(() => engine.findVersion('m', '2'), { code: 'UNAVAILABLE' })
+  assert.equal(engine.isReady, false)
+  const reason = 'Invalid argument: no such weights'
+  assert.deepEqual(engine.index(), [
+    { name: 'm', version: '1', state: 'READY', reason: '' },
+    { name: 'm', version: '2', state: 'UNAVAILABLE', reason },
+  ])
+  backend.failing.add('m/1')
+  shelf.set('m', { ...polled('m', ['1']), fingerprint: 'touched' } as PolledModel)
+  await engine.load('m').catch(() => undefined)
+  assert.equal(engine.findVersion('m', '').version, '1', 'a version that serves keeps its place')
+})
+
 test('unload refuses new requests at once and frees the model after the last one in flight', async () => {
   const { engine, backend, send, outcomes } = engineUnderTest([polled('m', ['1'])])
   await engine.start()
