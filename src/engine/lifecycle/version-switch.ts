@@ -44,7 +44,7 @@ export type SwitchDependencies = LoadDependencies & {
   onServed?(version: ServedVersion): void
 }
 
-export type SwitchSettings = LoadSettings & {
+type SwitchSettings = LoadSettings & {
   /** `--triton-defaults`: as in Triton a version that failed beside versions that serve is in the index, and not ready. */
   readonly wordsErrorsLikeTriton?: boolean
 }
