@@ -133,12 +133,15 @@ test('an ensemble is compared with the models it calls', async (context) => {
     'e1/config.pbtxt': ensemble('model_name: "modle" model_version: -1 input_map { key: "X" value: "A" }'),
     'e2/1/': '',
     'e2/config.pbtxt': ensemble('model_name: "model" input_map { key: "NOPE" value: "A" }'),
+    'e3/1/': '',
+    'e3/config.pbtxt': ensemble('model_name: "model" model_version: -2 input_map { key: "X" value: "A" }'),
   })
   assert.deepEqual(await findings(root), [
     'ensemble e1/config.pbtxt:5 ensemble e1 contains models that are not available or ambiguous: modle',
     "ensemble e2/config.pbtxt:5 ensemble 'e2' depends on 'model' whose required version 0 is not loaded.",
     'ensemble e2/config.pbtxt:5 in ensemble e2, ensemble tensor A is mapping to non-existing input NOPE in model model',
     'ensemble e2/config.pbtxt:5 in ensemble e2, input X in model model is not mapped to any ensemble tensors',
+    "ensemble e3/config.pbtxt:5 ensemble 'e3' depends on 'model' whose required version -2 is not loaded.",
   ])
 })
 
@@ -261,7 +264,7 @@ test('a wrong command line or an unreadable repository has status 2', async () =
   assert.match((await check(['--jsn', 'x'])).stderr, /there is no option '--jsn'; did you mean '--json'\?/)
   const missing = await check(['/no/such/folder'])
   assert.equal(missing.status, 2)
-  assert.match(missing.stderr, /^galatea check: failed to stat file \/no\/such\/folder: there is no such folder/)
+  assert.match(missing.stderr, /^galatea check: failed to stat file \/no\/such\/folder\nthere is no such folder/)
   assert.match((await check([import.meta.filename])).stderr, /it is a file. A repository is the folder/)
   const help = await check(['--help'])
   assert.equal(help.status, 0)

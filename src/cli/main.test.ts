@@ -39,7 +39,7 @@ test('an unknown flag: the reason, the usage line and the nearest flag on stderr
     code: 1,
     stdout: '',
     stderr:
-      "galatea: unrecognized option '--htpp-port'\nUsage: galatea [options]\ndid you mean '--http-port'?\n" +
+      "galatea: unrecognized option '--htpp-port=1'\nUsage: galatea [options]\ndid you mean '--http-port'?\n" +
       "Run 'galatea serve --help' for all flags.\n",
   })
 })

@@ -67,8 +67,54 @@ describe('the form of a flag', () => {
   })
 
   test('a setting has a name and a value', () => {
-    for (const flag of ['backend-config', 'cache-config', 'trace-config', 'host-policy', 'metrics-config']) {
-      assert.match(refusal([`--${flag}=owner,key=`]), /option format is '<name>,<setting>=<value>'/)
+    for (const [flag, format] of [
+      ['backend-config', "'<backend name>,<setting>=<value>'"],
+      ['cache-config', "'<cache name>,<setting>=<value>'"],
+      ['trace-config', "'<trace mode>,<setting>=<value>'"],
+      ['host-policy', "'<policy name>,<setting>=<value>'"],
+      ['metrics-config', '<setting>=<value>'],
+    ]) {
+      const reason = `Bad option: "--${flag}".\n--${flag} option format is ${format}. Got owner,key=`
+      assert.equal(refusal([`--${flag}=owner,key=`]), reason)
+    }
+  })
+
+  test("a setting without the name before its comma is refused in Triton's words", () => {
+    const reason = (flag: string): string | undefined => refusal([`--${flag}=,b=c`]).split('\n')[1]
+    const backend = '--backend-config option format is <backend name>,<setting>=<value> or <setting>=<value>'
+    assert.equal(reason('backend-config'), `No backend specified. ${backend}. Got ,b=c`)
+    const trace = '--trace-config option format is <trace mode>,<setting>=<value> or <setting>=<value>'
+    assert.equal(reason('trace-config'), `No trace mode specified. ${trace}. Got ,b=c`)
+    const cache = '--cache-config option format is <cache name>,<setting>=<value>'
+    assert.equal(reason('cache-config'), `No cache specified. ${cache}. Got ,b=c`)
+    assert.equal(reason('metrics-config'), '--metrics-config option format is <setting>=<value>. Got ,b=c')
+  })
+
+  test('two numbers of one flag are told apart from one that is no number', () => {
+    const reason = (given: string): string | undefined =>
+      refusal([`--cuda-memory-pool-byte-size=${given}`]).split('\n')[1]
+    const format = '--<pair option> argument requires format <first>:<second>. Found: 0'
+    assert.equal(reason('0'), `Cannot parse pair option due to incorrect number of inputs.${format}`)
+    assert.equal(reason('0:x'), 'Invalid option value. Got x')
+    assert.match(refusal(['--sagemaker-safe-port-range=1']), /format <first>-<second>\. Found: 1$/m)
+    assert.match(refusal(['--sagemaker-safe-port-range=1-2.5']), /^Invalid option value\. Got 2\.5$/m)
+    assert.match(refusal(['--min-supported-compute-capability=x']), /^Invalid option value\. Got x$/m)
+  })
+
+  test("Triton's lines stay as they are; what was expected stands on a line of its own", () => {
+    for (const [given, line] of [
+      ['--http-port=x', 'Invalid option value. Got x'],
+      ['--http-port=99999999999', 'Provided option value is out of bound. Got 99999999999'],
+      ['--log-info=yes', 'invalid value for bool option: yes'],
+      ['--trace-level=x', 'invalid value for trace level option: x'],
+      ['--grpc-infer-response-compression-level=x', 'invalid argument for --grpc_infer_response_compression_level'],
+      ['--http-restricted-api=x', "--http-restricted-api option format is '<config name>:<setting>=<value>'. Got x"],
+      ['--http-restricted-api=nope:k=v', "unknown restricted api 'nope' "],
+      ['--grpc-restricted-protocol=nope:k=v', "unknown restricted protocol 'nope' "],
+    ] as const) {
+      const lines = refusal([given]).split('\n')
+      assert.equal(lines[1], line)
+      assert.match(lines[2] ?? '', /^(expected|there are) /)
     }
   })
 
@@ -110,7 +156,7 @@ describe('the form of a flag', () => {
   test('numbers are whole and within their bounds', () => {
     assert.match(refusal(['--http-port=abc']), /^Bad option: "--http-port"\.\nInvalid option value\. Got abc/)
     assert.match(refusal(['--http-port=1.5']), /Invalid option value/)
-    assert.match(refusal(['--http-port=65536']), /out of bound\. Got 65536 \(expected 0 to 65535\)/)
+    assert.match(refusal(['--http-port=65536']), /out of bound\. Got 65536\nexpected 0 to 65535$/)
     assert.match(refusal(['--http-max-input-size=0']), /out of bound/)
     assert.match(refusal(['--exit-timeout-secs', '-1']), /out of bound/)
     assert.equal(parseFlags(['--http-headers-timeout-secs=0.25'], {}).number('http-headers-timeout-secs'), 250)
@@ -133,8 +179,8 @@ describe('the form of a flag', () => {
   })
 
   test('what is not a flag is refused', () => {
-    assert.match(refusal(['models']), /^Unexpected argument: models \(.*--model-repository/)
-    assert.match(refusal(['-p']), /^Unexpected argument: -p/)
+    assert.match(refusal(['models']), /^Unexpected argument: models\n.*--model-repository/)
+    assert.match(refusal(['-p']), /^invalid option -- 'p'\n/)
   })
 
   test('any list of words is parsed or refused with a FlagError', () => {
@@ -194,8 +240,8 @@ describe('flags of Triton that this version does not act on', () => {
   test('have the form of their values checked', () => {
     assert.match(refusal(['--grpc-port=x']), /Bad option: "--grpc-port"/)
     assert.match(refusal(['--grpc-infer-thread-count=1']), /expected 2 to 128/)
-    assert.match(refusal(['--rate-limit-resource=R']), /<name>:<count>/)
-    assert.match(refusal(['--cache-config=local']), /option format is/)
+    assert.match(refusal(['--rate-limit-resource=R']), /<resource_name>:<count>/)
+    assert.match(refusal(['--cache-config=local']), /No cache specified/)
   })
 
   test('need no warning when they ask for what happens anyway', () => {

@@ -21,7 +21,7 @@ export function parseFlags(args: readonly string[], environment: Environment): F
     const equals = arg.indexOf('=')
     const name = fullName(equals < 0 ? arg.slice(2) : arg.slice(2, equals))
     const flag = flagsByName.get(name)
-    if (flag === undefined) throw unknownFlag(name)
+    if (flag === undefined) throw unknownFlag(name, arg)
     let value = equals < 0 ? null : arg.slice(equals + 1)
     if (value === null && takesNext(flag, args[i + 1])) value = args[++i] ?? null
     if (value === null && flag.form.kind === 'value') {
@@ -61,13 +61,15 @@ function takesNext(flag: Flag, next: string | undefined): boolean {
 }
 
 function unexpectedArgument(arg: string): FlagError {
-  const hint = arg.startsWith('-') ? `flags begin with two dashes` : `a model repository is named by --model-repository`
-  return new FlagError(`Unexpected argument: ${arg} (${hint})`)
+  if (/^-[^-]/.test(arg)) return new FlagError(`invalid option -- '${arg[1]}'\nflags begin with two dashes`)
+  const hint = arg === '--' ? 'nothing may follow two dashes' : 'a model repository is named by --model-repository'
+  return new FlagError(`Unexpected argument: ${arg}\n${hint}`)
 }
 
-function unknownFlag(name: string): UnknownFlagError {
+/** As in Triton the whole of what was written is named, with its value. */
+function unknownFlag(name: string, written: string): UnknownFlagError {
   const nearest = nearestWord(name, flagsByName.keys())
-  return new UnknownFlagError(name, nearest === null ? '' : `did you mean '--${nearest}'?`)
+  return new UnknownFlagError(written.slice(2), nearest === null ? '' : `did you mean '--${nearest}'?`)
 }
 
 /** Several values of a repeatable flag are separated by semicolons. */

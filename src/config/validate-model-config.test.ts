@@ -107,6 +107,8 @@ describe('inputs and outputs', () => {
     }
     const batchInput = [configMessage('BatchInput', { sourceInput: ['X'], dataType: 'TYPE_INT64' })]
     assert.deepEqual(atLoad({ ...io, batchInput }), ['batch input data type must be TYPE_INT32 or TYPE_FP32 for m'])
+    const untyped = [configMessage('BatchInput', {})]
+    assert.equal(atLoad({ ...io, batchInput: untyped })[0], "unexpected batch input data type 'TYPE_INVALID'")
     const batchOutput = [configMessage('BatchOutput', { sourceInput: ['X'], targetName: ['Y', 'Y'] })]
     assert.deepEqual(atLoad({ ...io, batchOutput }), ["target output name 'Y' can only be specified once for m"])
   })

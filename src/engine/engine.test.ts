@@ -64,10 +64,12 @@ test('the agents that models use are known', async () => {
 })
 
 test('unknown models and versions are refused in Triton’s words', async () => {
-  const { engine, backend } = engineUnderTest([polled('m', ['1']), polled('bad', ['1'])])
+  const { engine, backend } = engineUnderTest([polled('m', ['1']), polled('bad', ['1']), polled('empty', [])])
   backend.failing.add('bad/1')
   await engine.start()
   const refusals: [name: string, version: string, code: string, message: string][] = [
+    ['empty', '', 'NOT_FOUND', "Request for unknown model: 'empty' has no available versions"],
+    ['empty', '1', 'NOT_FOUND', "Request for unknown model: 'empty' version 1 is not found"],
     ['nobody', '', 'NOT_FOUND', "Request for unknown model: 'nobody' is not found"],
     ['m', '7', 'NOT_FOUND', "Request for unknown model: 'm' version 7 is not found"],
     ['bad', '', 'NOT_FOUND', "Request for unknown model: 'bad' has no available versions"],
@@ -83,6 +85,17 @@ test('unknown models and versions are refused in Triton’s words', async () => 
   for (const [name, version, code, message] of refusals) {
     assert.throws(() => engine.findVersion(name, version), { code, message })
   }
+})
+
+test('a text that is no version is told before a model that is not there', async () => {
+  const { engine } = engineUnderTest([polled('m', ['1'])])
+  await engine.start()
+  const wrong = { code: 'INVALID_ARG', message: /^failed to get model version from specified version string 'x'/ }
+  assert.throws(() => engine.findVersion('nobody', 'x'), wrong)
+  assert.throws(() => engine.modelMetadata('nobody', 'x'), wrong)
+  assert.throws(() => engine.isModelReady('nobody', 'x'), wrong)
+  assert.throws(() => engine.statistics('', 'x'), wrong)
+  assert.equal(engine.isModelReady('nobody', '1'), false)
 })
 
 test('a model that cannot load takes nobody with it and says why', async () => {
@@ -137,6 +150,12 @@ test('to Triton a model that cannot be read is none: with its words the server i
   const without = engineUnderTest([polled('m', ['1']), polled('empty', [])], { wordsErrorsLikeTriton: true })
   await without.engine.start()
   assert.equal(without.engine.isReady, false, 'a model without a version is one')
+  const listed = await without.engine.repositoryIndex(false)
+  assert.deepEqual(
+    listed.map(({ name }) => name),
+    ['m'],
+    'and has no versions to list',
+  )
 })
 
 test('a model whose every instance is down is not ready, and neither is the server', async () => {
@@ -208,6 +227,26 @@ test('a failed reload changes nothing that clients see', async () => {
   })
   assert.equal(engine.findVersion('m', '').version, '1')
   assert.equal(engine.isReady, true)
+})
+
+test('with the words of Triton a version that fails beside one that serves is in the index, and the server is not ready', async () => {
+  const { engine, backend, shelf } = engineUnderTest([polled('m', ['1'])], { wordsErrorsLikeTriton: true })
+  await engine.start()
+  shelf.set('m', polled('m', ['2']))
+  backend.failing.add('m/2')
+  await assert.rejects(engine.load('m'))
+  assert.equal(engine.findVersion('m', '').version, '1')
+  assert.throws(() => engine.findVersion('m', '2'), { code: 'UNAVAILABLE' })
+  assert.equal(engine.isReady, false)
+  const reason = 'Invalid argument: no such weights'
+  assert.deepEqual(engine.index(), [
+    { name: 'm', version: '1', state: 'READY', reason: '' },
+    { name: 'm', version: '2', state: 'UNAVAILABLE', reason },
+  ])
+  backend.failing.add('m/1')
+  shelf.set('m', { ...polled('m', ['1']), fingerprint: 'touched' } as PolledModel)
+  await engine.load('m').catch(() => undefined)
+  assert.equal(engine.findVersion('m', '').version, '1', 'a version that serves keeps its place')
 })
 
 test('unload refuses new requests at once and frees the model after the last one in flight', async () => {

@@ -274,7 +274,7 @@ export class Engine {
    * The Engine passes `facts` on and reads nothing of them. Throws what `findVersion` and the Chooser throw. HOT.
    */
   choose(name: string, version: string, facts: RequestFacts): ModelVersion {
-    const model = this.#modelOf(name)
+    const model = this.#modelOf(name, version)
     if (model.chooser === null) return model.find(version)
     const chosen = model.chooser(facts, version, model)
     assert(
@@ -291,13 +291,15 @@ export class Engine {
 
   /** A version by its number; '' is the highest one that serves. Throws with Triton's texts. No Chooser is asked. HOT. */
   findVersion(name: string, version: string): ModelVersion {
-    return this.#modelOf(name).find(version)
+    return this.#modelOf(name, version).find(version)
   }
 
-  #modelOf(name: string): ServedModel {
+  /** As in Triton a text that is no version is told before a model that is not there. */
+  #modelOf(name: string, version: string): ServedModel {
     const model = this.#byName.get(name)
-    if (model === undefined) throw this.#lifecycle.directory.unknown(name)
-    return model
+    if (model !== undefined) return model
+    if (version !== '') canonicalVersion(version)
+    throw this.#lifecycle.directory.unknown(name)
   }
 
   /** The facts of a language model, by the rule of `findVersion`; null: the model is none, or sleeps. Throws as `findVersion`. */
@@ -306,11 +308,14 @@ export class Engine {
   }
 
   isModelReady(name: string, version: string): boolean {
-    return this.#byName.get(name)?.isVersionReady(version) ?? false
+    const model = this.#byName.get(name)
+    if (model !== undefined) return model.isVersionReady(version)
+    if (version !== '') canonicalVersion(version)
+    return false
   }
 
   modelMetadata(name: string, version: string): ModelMetadata {
-    const model = this.#modelOf(name)
+    const model = this.#modelOf(name, version)
     const found = model.find(version)
     const offered = version === '' ? model.offered : [found]
     return modelMetadata(
@@ -324,11 +329,11 @@ export class Engine {
    * Throws INVALID_ARG with Triton's texts.
    */
   statistics(name: string, version: string): ModelStatistics[] {
+    const wanted = version === '' ? '' : canonicalVersion(version)
     if (name === '') {
       const models = [...this.#models.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
       return models.flatMap((model) => model.ready.map((served) => served.statistics()))
     }
-    const wanted = version === '' ? '' : canonicalVersion(version)
     const offered = this.#byName.get(name)?.offered ?? []
     if (offered.length === 0) throw notAvailable(`requested model '${name}' is not available`)
     const chosen = offered.filter((one) => wanted === '' || one.version === wanted)
@@ -358,7 +363,7 @@ export class Engine {
   inferByName(request: InferenceRequest, isExpected = false): void {
     let version: ModelVersion
     try {
-      const model = this.#modelOf(request.modelName)
+      const model = this.#modelOf(request.modelName, request.modelVersion)
       if (model.chooser === null || request.isShadow) version = model.find(request.modelVersion)
       else version = chooseForModel(model, model.chooser, request)
     } catch (reason) {

@@ -22,8 +22,11 @@ export async function repositoryIndex(
       entries.push({ name, version: '', state: 'UNAVAILABLE', reason: duplicateModelReason })
       continue
     }
-    const known = models.get(key)?.versionEntries() ?? []
-    const failure = tellsFailedPolls ? (models.get(key)?.failure ?? '') : ''
+    const model = models.get(key)
+    const known = model?.versionEntries() ?? []
+    // Triton knows a model whose load found no version, and lists its versions: none.
+    if (known.length === 0 && model?.isNoModel === false && !tellsFailedPolls) continue
+    const failure = tellsFailedPolls ? (model?.failure ?? '') : ''
     const state = failure === '' ? '' : 'UNAVAILABLE'
     entries.push(...(known.length > 0 ? known : [{ name, version: '', state, reason: failure } as const]))
   }

@@ -1,14 +1,30 @@
 // The response cache.
 
 import { accepted, deprecated, flag, repeatable, settingsOf, type FlagValues, type Surroundings } from './flag.ts'
-import { badOption, integer, parseBoolean, parseInteger, setting, text } from './flag-forms.ts'
+import {
+  badOption,
+  FlagError,
+  formOf,
+  integer,
+  noOwner,
+  parseBoolean,
+  parseInteger,
+  parseSetting,
+  text,
+  type Setting,
+} from './flag-forms.ts'
 import type { ResponseCacheOptions } from './server-options.ts'
 
 /** Triton's smallest cache: in fewer bytes its bookkeeping has no room, and the server does not start. */
 const leastCacheBytes = 192
 
+const cacheSetting = formOf('CACHE,KEY=VALUE', (name, given): Setting => {
+  if (given.includes(',')) return parseSetting(name, given)
+  throw noOwner(name, given)
+})
+
 export const cacheFlags = [
-  flag('cache-config', setting('CACHE,KEY=VALUE'), '', repeatable)
+  flag('cache-config', cacheSetting, '', repeatable)
     .says('Response cache: local,size=BYTES, or redis,host=NAME and redis,port=N')
     .set('engine.responseCache', responseCache),
   flag('cache-directory', text('PATH'), '', accepted).says('Folder of cache implementations'),
@@ -22,9 +38,9 @@ function responseCache(flags: FlagValues, { environment }: Surroundings): Respon
   const bytesOfOldFlag = flags.number('response-cache-byte-size')
   const settings = settingsOf(flags, 'cache-config')
   if (settings.length > 0 && bytesOfOldFlag > 0) {
-    throw badOption(
-      'response-cache-byte-size',
-      'incompatible flags: it means --cache-config=local,size=N, so give one of the two',
+    throw new FlagError(
+      'Error: Incompatible flags --response-cache-byte-size and --cache-config both provided. Please provide one or the other.\n' +
+        'the first one means --cache-config=local,size=N',
     )
   }
   if (bytesOfOldFlag > 0) return { kind: 'local', maxBytes: localBytes('response-cache-byte-size', bytesOfOldFlag) }
@@ -32,9 +48,9 @@ function responseCache(flags: FlagValues, { environment }: Surroundings): Respon
   if (first === undefined) return null
   const other = settings.find(({ owner }) => owner !== first.owner)
   if (other !== undefined) {
-    throw badOption(
-      'cache-config',
-      `multiple cache configurations: there can be one cache, not both '${first.owner}' and '${other.owner}'`,
+    throw new FlagError(
+      'error: creating server: Invalid argument - found multiple cache configurations, but only a single cache is currently supported\n' +
+        `--cache-config names '${first.owner}' and '${other.owner}'`,
     )
   }
   const values = new Map(settings.map(({ key, value }) => [key, value]))

@@ -2,7 +2,7 @@
 
 import type { SagemakerOptions } from './server-options.ts'
 import { flag, ours, type Surroundings } from './flag.ts'
-import { badOption, boolean, FlagError, integer, matching, port, text } from './flag-forms.ts'
+import { badOption, boolean, FlagError, integer, numberPair, port, text } from './flag-forms.ts'
 
 type Environment = Surroundings['environment']
 
@@ -15,7 +15,7 @@ export const cloudFlags = [
     .to('sagemaker.address'),
   flag('sagemaker-port', port, '8080').says('Port to listen on').to('sagemaker.port'),
   flag('sagemaker-thread-count', integer(0), '8').says(threads).to('sagemaker.threadCount'),
-  flag('sagemaker-safe-port-range', matching('FROM-TO', /^\d+-\d+$/, '<from>-<to>'), '')
+  flag('sagemaker-safe-port-range', numberPair('FROM-TO', '-'), '')
     .says('Ports that the other protocols may listen on')
     .set('sagemaker.safePorts', (flags) => safePorts(flags.text('sagemaker-safe-port-range'))),
   flag('sagemaker-model-root', text('PATH'), '/opt/ml/models', ours)

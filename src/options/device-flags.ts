@@ -4,32 +4,42 @@
 import { accepted, flag, repeatable, settingsOf, type FlagValues } from './flag.ts'
 import {
   badOption,
+  badSetting,
+  FlagError,
   boolean,
   choiceInAnyCase,
   anyInteger,
   integer,
-  matching,
+  formOf,
+  numberPair,
   parseInteger,
+  requireDigits,
   setting,
   text,
 } from './flag-forms.ts'
 import type { EngineSettings } from './server-options.ts'
 
-const bytesPerDevice = matching('GPU:BYTES', /^\d+:\d+(\.\d+)?$/, '<device>:<number>')
-/** As C++ reads them: `.5` and `5e-1`, too. */
-const fractionPerDevice = matching('GPU:FRACTION', /^\d+:(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i, '<device>:<fraction>')
+/** `R:4`, or `R:4:0` for one device. */
+const resource = formOf('NAME:COUNT[:DEVICE]', (flagName, given): string => {
+  const [name = '', ...numbers] = given.split(':')
+  if (name === '' || numbers.length < 1 || numbers.length > 2) {
+    const format = "'<resource_name>:<count>:<device>' or '<resource_name>:<count>'"
+    throw badOption(flagName, `--${flagName} option format is ${format}. Got ${given}`)
+  }
+  for (const number of numbers) parseInteger(flagName, number, 0, 2 ** 31 - 1)
+  return given
+})
+const capability = formOf('X.Y', (flagName, given): string => {
+  requireDigits(flagName, given)
+  return given
+})
 const anyBytes = integer(0, Number.MAX_SAFE_INTEGER)
 
 export const deviceFlags = [
   flag('rate-limit', choiceInAnyCase('off', 'execution_count'), 'off')
     .says('execution_count: an instance runs only while its resources are free')
     .set('engine.rateLimit', rateLimit),
-  flag(
-    'rate-limit-resource',
-    matching('NAME:COUNT[:DEVICE]', /^[^:]+:\d+(:\d+)?$/, '<name>:<count>[:<device>]'),
-    '',
-    repeatable,
-  )
+  flag('rate-limit-resource', resource, '', repeatable)
     .says('How much there is of a resource that instances claim, on each device or on one')
     .readBy('rate-limit'),
   flag('repoagent-directory', text('PATH'), '', accepted).says('Folder of repository agents'),
@@ -46,21 +56,21 @@ export const deviceFlags = [
       'Pinned memory of the host, taken as it is needed, that GPUs copy large bodies from and outputs to; what is above it goes through plain memory',
     )
     .to('engine.pinnedPoolBytes'),
-  flag('cuda-memory-pool-byte-size', bytesPerDevice, '', repeatable)
+  flag('cuda-memory-pool-byte-size', numberPair('GPU:BYTES', ':'), '', repeatable)
     .says(
       'Memory of a GPU that inputs and outputs keep between batches, 64 MiB; what is above it is taken for each batch',
     )
     .set('engine.gpuPoolBytes', poolBytes),
-  flag('cuda-virtual-address-size', bytesPerDevice, '', { ...accepted, ...repeatable }).says(
+  flag('cuda-virtual-address-size', numberPair('GPU:BYTES', ':'), '', { ...accepted, ...repeatable }).says(
     'Address space per GPU; without effect: memory is taken from the driver as it is needed',
   ),
-  flag('min-supported-compute-capability', matching('X.Y', /^(\d+\.?\d*|\.\d+)$/, '<number>'), '6.0')
+  flag('min-supported-compute-capability', capability, '6.0')
     .says('The oldest GPU that is used')
     .set('engine.minComputeCapability', (flags) => Number(flags.text('min-supported-compute-capability'))),
   flag('buffer-manager-thread-count', anyInteger, '0', accepted).says(
     'Threads that copy tensors; without effect: the thread of each GPU instance copies its own',
   ),
-  flag('model-load-gpu-limit', fractionPerDevice, '', repeatable)
+  flag('model-load-gpu-limit', numberPair('GPU:FRACTION', ':'), '', repeatable)
     .says('The share of the memory of a GPU above which no further model is loaded on it')
     .set('engine.gpuLoadLimits', loadLimits),
 ]
@@ -74,8 +84,12 @@ function hostPolicies(flags: FlagValues): EngineSettings['hostPolicies'] {
   const policies = new Map<string, Map<string, string>>()
   for (const { owner, key, value } of settingsOf(flags, 'host-policy')) {
     const form = Object.hasOwn(policyKeys, key) ? policyKeys[key] : undefined
-    if (owner === '') throw badOption('host-policy', `expected '<policy>,<setting>=<value>', got '${key}=${value}'`)
-    if (form === undefined) throw badOption('host-policy', `expected cpu-cores or numa-node, got '${key}'`)
+    if (owner === '') throw badSetting('host-policy', `${key}=${value}`)
+    if (form === undefined) {
+      const known = "supported settings are 'numa-node', 'cpu-cores'"
+      const reason = `Unsupported host policy setting '${key}' is specified, ${known}`
+      throw new FlagError(`error: setting host policy: Unsupported - ${reason}`)
+    }
     if (!form.test(value)) {
       const example = key === 'cpu-cores' ? 'cores such as 0-3 or 0,2' : 'the number of a node'
       throw badOption('host-policy', `${key} of policy '${owner}' must be ${example}, got '${value}'`)
@@ -106,8 +120,10 @@ function poolBytes(flags: FlagValues): ReadonlyMap<number, number> {
 function loadLimits(flags: FlagValues): ReadonlyMap<number, number> {
   const limits = new Map(byDevice(flags, 'model-load-gpu-limit').toReversed())
   for (const [device, share] of limits) {
-    if (share > 1)
-      throw badOption('model-load-gpu-limit', `expected a share from 0 to 1 for GPU ${device}, got ${share}`)
+    if (share > 1) {
+      const reason = `expects limit fraction to be in range [0.0, 1.0], got ${share.toFixed(6)}`
+      throw new FlagError(`error: setting model load GPU limit: Invalid argument - ${reason}\nthat is of GPU ${device}`)
+    }
   }
   return limits
 }

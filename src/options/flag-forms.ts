@@ -26,7 +26,7 @@ export class UnknownFlagError extends FlagError {
   }
 }
 
-/** Triton's wording: the flag first, then what is wrong with its value. */
+/** Triton's wording: the flag first, then what is wrong with its value. What was expected stands on a line of its own: Triton's lines stay as they are. */
 export const badOption = (flag: string, reason: string): FlagError =>
   new FlagError(`Bad option: "--${flag}".\n${reason}`)
 
@@ -56,16 +56,16 @@ export function parseBoolean(flag: string, value: string): boolean {
   const word = value.toLowerCase()
   if (trueWords.has(word)) return true
   if (falseWords.has(word)) return false
-  throw badOption(flag, `invalid value for bool option: ${value} (expected true, on, 1, false, off or 0)`)
+  throw badOption(flag, `invalid value for bool option: ${value}\nexpected true, on, 1, false, off or 0`)
 }
 
 /** Blanks around the digits are left out: a line of YAML or a shell variable brings them along. */
 export function parseInteger(flag: string, value: string, min: number, max: number): number {
   if (!/^\s*[+-]?\d+\s*$/.test(value))
-    throw badOption(flag, `Invalid option value. Got ${value} (expected a whole number)`)
+    throw badOption(flag, `Invalid option value. Got ${value}\nexpected a whole number`)
   const number = Number(value)
   if (number < min || number > max) {
-    throw badOption(flag, `Provided option value is out of bound. Got ${value} (expected ${min} to ${max})`)
+    throw badOption(flag, `Provided option value is out of bound. Got ${value}\nexpected ${min} to ${max}`)
   }
   return number
 }
@@ -73,11 +73,11 @@ export function parseInteger(flag: string, value: string, min: number, max: numb
 /** Seconds, with or without a fraction, as milliseconds. */
 function parseSeconds(flag: string, value: string): number {
   const min = 0.001
-  if (!/^\d+(\.\d+)?$/.test(value)) throw badOption(flag, `Invalid option value. Got ${value} (expected seconds)`)
+  if (!/^\d+(\.\d+)?$/.test(value)) throw badOption(flag, `Invalid option value. Got ${value}\nexpected seconds`)
   const seconds = Number(value)
   // Node's timers hold 2^31 milliseconds, which is a little more than three weeks.
   if (seconds < min || seconds > 2_000_000) {
-    throw badOption(flag, `Provided option value is out of bound. Got ${value} (expected ${min} to 2000000)`)
+    throw badOption(flag, `Provided option value is out of bound. Got ${value}\nexpected ${min} to 2000000`)
   }
   return Math.round(seconds * 1000)
 }
@@ -100,17 +100,40 @@ function parseByteSize(flag: string, value: string): number {
 
 export type Setting = { readonly owner: string; readonly key: string; readonly value: string }
 
+/** How Triton writes the form of each flag with settings. */
+const settingFormats: Readonly<Record<string, string>> = {
+  'backend-config': "'<backend name>,<setting>=<value>'",
+  'cache-config': "'<cache name>,<setting>=<value>'",
+  'host-policy': "'<policy name>,<setting>=<value>'",
+  'metrics-config': '<setting>=<value>',
+  'trace-config': "'<trace mode>,<setting>=<value>'",
+}
+
+export const badSetting = (flag: string, value: string): FlagError =>
+  badOption(flag, `--${flag} option format is ${settingFormats[flag] ?? "'<setting>=<value>'"}. Got ${value}`)
+
+/** In Triton's words, which differ from flag to flag. */
+export function noOwner(flag: string, value: string): FlagError {
+  const [, owner = ''] = /^'<((?:backend|trace|cache) \w+)>/.exec(settingFormats[flag] ?? '') ?? []
+  if (owner === '') return badSetting(flag, value)
+  const noun = owner.replace(' name', '')
+  const alone = noun === 'cache' ? '' : ' or <setting>=<value>'
+  const format = `--${flag} option format is <${owner}>,<setting>=<value>${alone}`
+  return badOption(flag, `No ${noun} specified. ${format}. Got ${value}`)
+}
+
 /** `<owner>,<key>=<value>`, or `<key>=<value>` whose owner is ''. A comma after the equals sign belongs to the value. */
 export function parseSetting(flag: string, value: string): Setting {
   const equals = value.indexOf('=')
   const comma = value.indexOf(',')
   const hasOwner = comma >= 0 && comma < equals
-  const format = `--${flag} option format is '<name>,<setting>=<value>' or '<setting>=<value>'`
-  if (hasOwner && comma === 0) throw badOption(flag, `No name specified. ${format}. Got ${value}`)
+  if (comma === 0) throw noOwner(flag, value)
   const key = equals < 0 ? '' : value.slice(hasOwner ? comma + 1 : 0, equals)
-  if (key === '' || equals === value.length - 1) throw badOption(flag, `${format}. Got ${value}`)
+  if (key === '' || equals === value.length - 1) throw badSetting(flag, value)
   return { owner: hasOwner ? value.slice(0, comma) : '', key, value: value.slice(equals + 1) }
 }
+
+const restrictedNoun = (flag: string): string => (flag.endsWith('protocol') ? 'protocol' : 'api')
 
 type RestrictedApis = { readonly apis: readonly string[]; readonly key: string; readonly value: string }
 
@@ -118,12 +141,15 @@ export function parseRestrictedApis(flag: string, value: string, known: readonly
   const colon = value.indexOf(':')
   const equals = value.indexOf('=', colon + 1)
   if (colon <= 0 || equals <= colon + 1 || equals === value.length - 1) {
-    throw badOption(flag, `--${flag} option format is '<api>,<api>:<key>=<value>'. Got ${value}`)
+    throw badOption(
+      flag,
+      `--${flag} option format is '<config name>:<setting>=<value>'. Got ${value}\nexpected <api>,<api>:<key>=<value>`,
+    )
   }
   const apis = value.slice(0, colon).split(',')
   for (const api of apis) {
     if (!known.includes(api)) {
-      throw badOption(flag, `unknown restricted api '${api}'; there are ${known.join(', ')}`)
+      throw badOption(flag, `unknown restricted ${restrictedNoun(flag)} '${api}' \nthere are ${known.join(', ')}`)
     }
   }
   return { apis, key: value.slice(colon + 1, equals), value: value.slice(equals + 1) }
@@ -166,7 +192,8 @@ const oneOf = <C extends string>(choices: readonly C[], isSame: (word: string, t
   formOf(choices.join('|'), (flag, text) => {
     const chosen = choices.find((word) => isSame(word, text))
     if (chosen !== undefined) return chosen
-    throw badOption(flag, `invalid argument for --${flag}\nexpected ${choices.join(', ')}, got '${text}'`)
+    const named = flag === 'grpc-infer-response-compression-level' ? flag.replaceAll('-', '_') : flag
+    throw badOption(flag, `invalid argument for --${named}\nexpected ${choices.join(', ')}, got '${text}'`)
   })
 export const choice = <const C extends string>(...choices: C[]): FlagForm<C> =>
   oneOf(choices, (word, text) => word === text)
@@ -182,18 +209,43 @@ export const restrictedApis: FlagForm<RestrictedApis> = formOf('API,API:KEY=VALU
 export function restrictedBy(
   flag: string,
   values: readonly string[],
-  noun: string,
   parse: FlagForm<RestrictedApis>['parse'] = restrictedApis.parse,
 ): RestrictedApis[] {
   const groups = values.map((value) => parse(flag, value))
   const seen = new Set<string>()
   for (const api of groups.flatMap((group) => group.apis)) {
     if (seen.has(api)) {
-      throw badOption(flag, `restricted ${noun} '${api}' can not be specified in multiple config groups`)
+      throw badOption(
+        flag,
+        `restricted ${restrictedNoun(flag)} '${api}' can not be specified in multiple config groups`,
+      )
     }
     seen.add(api)
   }
   return groups
+}
+
+/** Two numbers with `between` between them, in Triton's words. A number with more behind it is refused. */
+export const numberPair = (placeholder: string, between: ':' | '-'): FlagForm<string> =>
+  formOf(placeholder, (flag, given) => {
+    const parts = given.split(between)
+    if (parts.length !== 2) {
+      const format = `--<pair option> argument requires format <first>${between}<second>. Found: ${given}`
+      throw badOption(flag, `Cannot parse pair option due to incorrect number of inputs.${format}`)
+    }
+    requireDigits(flag, parts[0] ?? '', whole)
+    requireDigits(flag, parts[1] ?? '', between === ':' ? decimal : whole)
+    return given
+  })
+
+const whole = /^\d+$/
+/** As C++ reads them: `.5` and `5e-1`, too. */
+const decimal = /^(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i
+
+/** A number as `8` or `0.5`. */
+export function requireDigits(flag: string, given: string, digits = decimal): void {
+  if (digits.test(given)) return
+  throw badOption(flag, `Invalid option value. Got ${given}\nexpected a ${digits === whole ? 'whole ' : ''}number`)
 }
 
 /** A text that must match the pattern. */

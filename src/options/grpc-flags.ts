@@ -88,7 +88,7 @@ export const grpcFlags = [
   flag('grpc-restricted-protocol', restrictedApis, '', repeatable)
     .says('These APIs answer only to calls with the metadata triton-grpc-protocol-KEY: VALUE')
     .set('grpc.restrictedProtocols', (flags) =>
-      restrictedBy('grpc-restricted-protocol', flags.all('grpc-restricted-protocol'), 'protocol'),
+      restrictedBy('grpc-restricted-protocol', flags.all('grpc-restricted-protocol')),
     ),
 ]
 

@@ -44,9 +44,7 @@ export const httpFlags = [
     .set('metrics.allowedHosts', allowedHosts),
   flag('http-restricted-api', restrictedApis, '', repeatable)
     .says('These APIs answer only to requests with the header KEY: VALUE')
-    .set('http.restrictedApis', (flags) =>
-      restrictedBy('http-restricted-api', flags.all('http-restricted-api'), 'api'),
-    ),
+    .set('http.restrictedApis', (flags) => restrictedBy('http-restricted-api', flags.all('http-restricted-api'))),
   flag('kserve-v1', boolean, 'true', { ...ours, tritonDefault: 'false' })
     .says('Serve the KServe v1 protocol: /v1/models/{model}:predict')
     .to('http.hasKserveV1')

@@ -3,6 +3,7 @@
 import { flag, ours, repeatable, settingsOf, type FlagValues } from './flag.ts'
 import {
   badOption,
+  badSetting,
   boolean,
   choice,
   formOf,
@@ -60,7 +61,7 @@ const latencies = (flags: FlagValues): Latencies =>
   ) as Latencies
 
 function readSetting(name: string, { owner, key, value }: ReturnType<typeof parseSetting>): Partial<Latencies> {
-  if (owner !== '') throw badOption(name, `unknown owner '${owner}' (expected KEY=VALUE)`)
+  if (owner !== '') throw badSetting(name, `${owner},${key}=${value}`)
   switch (key) {
     case 'counter_latencies':
       return { hasCounters: parseBoolean(name, value) }

@@ -27,7 +27,7 @@ export const openAiFlags = [
       "Calls of the OpenAI API that answer only with the header KEY: VALUE, as Triton's flag: inference, embedding, model-repository, metrics, health",
     )
     .set('http.openAiRestrictedApis', (flags) =>
-      restrictedBy('openai-restricted-api', flags.all('openai-restricted-api'), 'api', parseOpenAiRestricted),
+      restrictedBy('openai-restricted-api', flags.all('openai-restricted-api'), parseOpenAiRestricted),
     ),
   flag('openai-max-request-bytes', integer(1024), '8388608', ours)
     .says('Most bytes of the body of a call of the OpenAI API')

@@ -179,7 +179,10 @@ describe('model control', () => {
 describe('endpoints', () => {
   test('two at the same address and port are refused', () => {
     assert.match(refusal(['--http-port=9000', '--grpc-port=9000']), /cannot listen to HTTP requests and GRPC requests/)
-    assert.match(refusal(['--metrics-port=8000']), /HTTP requests and metrics requests at the same port/)
+    assert.match(
+      refusal(['--metrics-port=8000']),
+      /HTTP requests and metrics requests at the same address and port 127\.0\.0\.1:8000$/m,
+    )
     assert.match(refusal(['--http-address=0.0.0.0', '--http-port=8001']), /at the same port/)
   })
 
@@ -224,7 +227,7 @@ test('backend settings are grouped by backend, those without one under the empty
   ]).engine
   assert.deepEqual(Object.fromEntries(backendConfig.get('onnxruntime') ?? []), { a: '1', b: '2,3' })
   assert.deepEqual(Object.fromEntries(backendConfig.get('') ?? []), { 'default-max-batch-size': '8' })
-  assert.match(refusal(['--backend-config=,a=1']), /No name specified/)
+  assert.match(refusal(['--backend-config=,a=1']), /No backend specified/)
   assert.match(refusal(['--backend-config=tf']), /option format is/)
 })
 

@@ -119,8 +119,9 @@ function refusePortCollision(options: ServerOptions): void {
   for (const [i, one] of open.entries()) {
     const other = open.slice(i + 1).find((candidate) => collide(one, candidate))
     if (other !== undefined) {
+      const place = one.address === other.address ? `address and port ${one.address}:${one.port}` : 'port'
       throw new FlagError(
-        `The server cannot listen to ${one.name} requests and ${other.name} requests at the same port\n` +
+        `The server cannot listen to ${one.name} requests and ${other.name} requests at the same ${place}\n` +
           `both are at ${one.address}:${one.port}: change --${one.flag} or --${other.flag}`,
       )
     }

@@ -14,7 +14,10 @@ const timestampWords = ['true', 'on', 'min', 'max', 'timestamps']
 /** `MIN` and `MAX` are older words for TIMESTAMPS. */
 const traceLevel = formOf('OFF|TIMESTAMPS|TENSORS', (flag, word): string => {
   if ([...offWords, ...timestampWords, 'tensors'].includes(word.toLowerCase())) return word.toLowerCase()
-  throw badOption(flag, `invalid value for trace level option: ${word} (expected OFF, TIMESTAMPS or TENSORS)`)
+  throw badOption(
+    flag === name ? `${name} level` : flag,
+    `invalid value for trace level option: ${word}\nexpected OFF, TIMESTAMPS or TENSORS`,
+  )
 })
 
 export const traceFlags = [
@@ -140,7 +143,8 @@ function refuseUnknown(settings: Settings): void {
     if (keys === undefined) throw badOption(name, `unknown trace mode '${owner}' (expected triton or opentelemetry)`)
     if (!keys.includes(key)) throw badOption(name, `unknown setting '${key}' (expected ${keys.join(', ')})`)
     if (key === 'mode' && !['triton', 'opentelemetry'].includes(value.toLowerCase())) {
-      throw badOption(name, `invalid value for trace mode option: ${value}`)
+      const known = 'Available options are "triton" and "opentelemetry"'
+      throw badOption(`${name} mode`, `invalid value for trace mode option: ${value}. ${known}`)
     }
   }
 }

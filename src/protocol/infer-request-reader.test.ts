@@ -152,7 +152,7 @@ test('dimensions that cannot be counted are refused where Triton would end', () 
   refuses(
     input('"name":"IN_FP32","shape":[9223372036854775807],"datatype":"FP32","data":[1]'),
     'INVALID_ARG',
-    "invalid shape for input 'IN_FP32': shape [9223372036854776000] contains one or more invalid dimensions",
+    "invalid shape for input 'IN_FP32': shape [9223372036854775807] contains one or more invalid dimensions",
   )
   const square = signatureOf('m', 0, [['X', 'FP32', [-1, -1]]], [])
   refuses(
@@ -218,6 +218,14 @@ test('an output is read with what is asked of it, the first of two of one name',
     { name: 'B', isBinary: false, classificationCount: 3, sharedMemory: null },
     { name: 'C', isBinary: false, classificationCount: 0, sharedMemory: { region: 'r', offset: 4n, byteSize: 8n } },
   ])
+})
+
+test('a number of classes keeps 32 bits, as in Triton: 2^32 classes are none', () => {
+  const counts = [2 ** 32, 2 ** 32 + 3].map((count) => {
+    const { outputs } = read(`{"inputs":[],"outputs":[{"name":"A","parameters":{"classification":${count}}}]}`)
+    return outputs[0]?.classificationCount
+  })
+  assert.deepEqual(counts, [0, 3])
 })
 
 test('an output in shared memory is neither binary nor classified', () => {

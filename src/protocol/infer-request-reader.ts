@@ -338,5 +338,6 @@ function readOutput(draft: OutputDraft): OutputSelection {
     parameters.classification === undefined ? 0n : asUnsigned(parameters.classification, 'classification', 'set')
   const sharedMemory = readSharedMemory(parameters)
   const isBinary = parameters.binaryData === undefined ? false : asBoolean(parameters.binaryData, 'binary_data')
-  return { name, isBinary, classificationCount: Number(classes), sharedMemory }
+  // Triton keeps 32 bits: 2^32 classes are none.
+  return { name, isBinary, classificationCount: Number(BigInt.asUintN(32, classes)), sharedMemory }
 }

@@ -57,7 +57,7 @@ function lintEnsemble(model: LintedModel, models: Models): ModelFindings {
       continue
     }
     const wanted = String(step.modelVersion)
-    if (step.modelVersion >= 0 && callee.config !== null && !callee.versions.includes(wanted)) {
+    if (step.modelVersion !== -1 && callee.config !== null && !callee.versions.includes(wanted)) {
       const message = `ensemble '${model.name}' depends on '${step.modelName}' whose required version ${wanted} is not loaded.`
       const served = callee.versions.length === 0 ? '' : `; it serves version ${callee.versions.join(', ')}`
       const fix = `write model_version: -1 for the latest${served}`

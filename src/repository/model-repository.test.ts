@@ -141,7 +141,7 @@ test('a repository that is not there fails the poll as a whole', async (context)
   const { repository } = await repositoryOf(context, {}, { roots: ['/no/such/repository'] })
   await assert.rejects(repository.poll(), {
     code: 'INTERNAL',
-    message: /^failed to stat file \/no\/such\/repository: there is no such folder/,
+    message: /^failed to stat file \/no\/such\/repository\nthere is no such folder/,
   })
 })
 

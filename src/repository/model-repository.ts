@@ -280,7 +280,7 @@ function whyUnread(reason: unknown): string {
 /** Names of the folders of a repository that are models. Throws INTERNAL when the repository cannot be read. */
 export async function modelFolders(store: RepositoryStore, root: string): Promise<string[]> {
   const entries = await store.list(root, '').catch((reason: unknown) => {
-    throw new ServerError('INTERNAL', `failed to stat file ${root}: ${whyUnread(reason)}`, { cause: reason })
+    throw new ServerError('INTERNAL', `failed to stat file ${root}\n${whyUnread(reason)}`, { cause: reason })
   })
   return entries
     .filter(({ name, kind }) => kind === 'directory' || (kind === 'outside' && !name.includes('.')))

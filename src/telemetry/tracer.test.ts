@@ -63,6 +63,35 @@ test('a model inherits each setting until it has its own, and again after that i
   assert.deepEqual(tracer.settings('m'), { levels: [], rate: 1000, count: -1, logFrequency: 0 })
 })
 
+test('a count that a client has set goes on with its rest; that of the start begins anew with each change', async (t) => {
+  const file = path.join(await folder(t), 'trace.json')
+  const tracer = new Tracer(silentLog, { ...on, file, count: 5 })
+  assert.equal(picked(tracer, 2), 2)
+  assert.equal(tracer.settings('').count, 3)
+  tracer.update('', { rate: 2 })
+  assert.equal(tracer.settings('').count, 5)
+  tracer.update('', { rate: 1, count: 4 })
+  assert.equal(picked(tracer, 3), 3)
+  tracer.update('', { logFrequency: 7 })
+  assert.equal(tracer.settings('').count, 1)
+  tracer.update('', { count: null })
+  assert.equal(tracer.settings('').count, 5)
+  await tracer.close()
+})
+
+test('settings whose count is 0 are refused where a level is on, as Triton refuses them, though it starts with them', async (t) => {
+  const file = path.join(await folder(t), 'trace.json')
+  const tracer = new Tracer(silentLog, { ...on, file, count: 0 })
+  const refused = { code: 'INVALID_ARG', message: 'Attempting to set invalid trace setting :' }
+  assert.throws(() => tracer.update('', { rate: 2 }), refused)
+  assert.throws(() => tracer.update('m', { rate: 2 }), refused)
+  tracer.update('', { levels: [] })
+  assert.throws(() => tracer.update('', { levels: ['TIMESTAMPS'] }), refused)
+  tracer.update('', { levels: ['TIMESTAMPS'], count: 1 })
+  assert.equal(tracer.settings('').count, 1)
+  await tracer.close()
+})
+
 test('tracing needs a file and a rate, and a refused change changes nothing', () => {
   const tracer = new Tracer(silentLog, off)
   assert.throws(() => tracer.update('', { levels: ['TIMESTAMPS'], count: 5 }), {

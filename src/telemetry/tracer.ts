@@ -41,6 +41,8 @@ export class Tracer implements TraceControl {
   /** Null: only the file has traces. */
   readonly #history: TraceHistory | null
   #global: TraceSampler
+  /** What clients have changed for all models. All else is as at the start, as is a count that they have not set. */
+  #globalOwn: OwnSettings = {}
   /** Models that have settings of their own, with those settings. */
   readonly #models = new Map<string, { own: OwnSettings; sampler: TraceSampler }>()
   #isOn: boolean
@@ -128,13 +130,14 @@ export class Tracer implements TraceControl {
   }
 
   #updateGlobal(changes: TraceChanges): void {
-    const next = applied(this.#global.settings, changes, this.#atStart)
-    this.#validate(next)
+    const own = changedOwn(this.#globalOwn, this.#global, changes)
+    const next = { ...this.#atStart, ...own }
+    this.#validateChange(next)
+    this.#globalOwn = own
     this.#global.flush()
     this.#global = new TraceSampler(this.#file, next)
     for (const model of this.#models.values()) {
-      // A model with a count of its own goes on with the rest of that count.
-      if (model.own.count !== undefined) model.own.count = model.sampler.settings.count
+      model.own = changedOwn(model.own, model.sampler, {})
       model.sampler.flush()
       model.sampler = new TraceSampler(this.#file, { ...next, ...model.own })
     }
@@ -142,18 +145,19 @@ export class Tracer implements TraceControl {
 
   #updateModel(modelName: string, changes: TraceChanges): void {
     const model = this.#models.get(modelName)
-    const own: OwnSettings = { ...model?.own }
-    if (own.count !== undefined && model !== undefined) own.count = model.sampler.settings.count
-    for (const key of settingNames) {
-      const value = changes[key]
-      if (value === null) delete own[key]
-      else if (value !== undefined) Object.assign(own, { [key]: value })
-    }
+    const own = changedOwn(model?.own ?? {}, model?.sampler ?? this.#global, changes)
     const next = { ...this.#global.settings, ...own }
-    this.#validate(next)
+    this.#validateChange(next)
     model?.sampler.flush()
     if (Object.keys(own).length === 0) this.#models.delete(modelName)
     else this.#models.set(modelName, { own, sampler: new TraceSampler(this.#file, next) })
+  }
+
+  /** Triton starts with a count of 0 and traces nothing. It refuses a change to such settings, and says no more. */
+  #validateChange(next: TraceSettings): void {
+    this.#validate(next)
+    const isTritons = this.#target === null && this.#history === null
+    if (isTritons && next.count === 0 && next.levels.length > 0) throw invalidSetting('')
   }
 
   #validate({ levels, rate }: TraceSettings): void {
@@ -174,11 +178,14 @@ const keeping = (sink: SpanSink, history: TraceHistory): SpanSink => ({
 
 const settingNames = ['levels', 'rate', 'count', 'logFrequency'] as const
 
-function applied(current: TraceSettings, changes: TraceChanges, inherited: TraceSettings): TraceSettings {
-  const next = { ...current }
+/** The settings that were changed and not cleared since. A count that was set goes on with its rest. */
+function changedOwn(own: OwnSettings, { settings }: TraceSampler, changes: TraceChanges): OwnSettings {
+  const next = { ...own }
+  if (next.count !== undefined) next.count = settings.count
   for (const key of settingNames) {
     const value = changes[key]
-    if (value !== undefined) Object.assign(next, { [key]: value ?? inherited[key] })
+    if (value === null) delete next[key]
+    else if (value !== undefined) Object.assign(next, { [key]: value })
   }
   return next
 }

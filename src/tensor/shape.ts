@@ -17,8 +17,17 @@ export function shapesEqual(a: Shape, b: Shape): boolean {
   return true
 }
 
+const largestInt64 = 2n ** 63n - 1n
+
+/** Every digit of a dimension: JavaScript rounds large numbers, and knows the largest of int64 as one more. */
+const dimensionText = (size: number): string => {
+  if (!Number.isInteger(size) || Number.isSafeInteger(size)) return String(size)
+  const exact = BigInt(size)
+  return String(exact > largestInt64 ? largestInt64 : exact)
+}
+
 /** `[1,16]`, as in Triton's messages. */
-export const shapeText = (shape: Shape): string => `[${shape.join(',')}]`
+export const shapeText = (shape: Shape): string => `[${shape.map(dimensionText).join(',')}]`
 
 /** The shape with dimensions of one behind it, where `expected` has such, or any, in these places: a value stands for a row of one. */
 export function withOnes(shape: Shape, expected: Shape): Shape {

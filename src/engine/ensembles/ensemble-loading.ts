@@ -81,13 +81,16 @@ function failureText(model: ServedModel): string {
 }
 
 /** The version that a step calls; null when it does not serve. */
+/** Every other number below 0 is a version that no model has. */
+const latestVersion = -1
+
 function findPart(
   models: ServedModels,
   namespace: string | undefined,
   step: ModelEnsemblingStep,
 ): ServedVersion | null {
   const model = models.get(keyOfStep(step, namespace))
-  if (step.modelVersion < 0) return model?.latest ?? null
+  if (step.modelVersion === latestVersion) return model?.latest ?? null
   return model?.ready.find((served) => served.version === String(step.modelVersion)) ?? null
 }
 

@@ -44,23 +44,28 @@ export type SwitchDependencies = LoadDependencies & {
   onServed?(version: ServedVersion): void
 }
 
+type SwitchSettings = LoadSettings & {
+  /** `--triton-defaults`: as in Triton a version that failed beside versions that serve is in the index, and not ready. */
+  readonly wordsErrorsLikeTriton?: boolean
+}
+
 /** Versions of one model that load at the same time, or are unloaded in one turn of the event loop. */
 const mostAtOnce = 32
 
 export class VersionSwitch {
   readonly #dependencies: SwitchDependencies
-  readonly #settings: LoadSettings
+  readonly #settings: SwitchSettings
   readonly #log: Log
   readonly #clock: Clock
 
-  constructor(dependencies: SwitchDependencies, settings: LoadSettings) {
+  constructor(dependencies: SwitchDependencies, settings: SwitchSettings) {
     this.#dependencies = dependencies
     this.#settings = settings
     this.#clock = dependencies.clock
     this.#log = dependencies.log.from('version-switch.ts')
   }
 
-  /** All versions that are to serve, lowest first. Throws when one of them does not load; then nothing has changed. */
+  /** All versions that are to serve, lowest first. Throws when one of them does not load; then the same ones serve on. */
   async bringUp(
     model: ServedModel,
     { polled, chosen, keep, load }: ServePlan<ServedVersion>,
@@ -90,6 +95,7 @@ export class VersionSwitch {
     const all = new Map([...keep, ...fresh].map((one) => [one.version, one]))
     if (failed.length === 0) return chosen.map((number) => all.get(number)).filter((one) => one !== undefined)
     await Promise.all(fresh.map((version) => version.unload(Patience.none())))
+    if (this.#settings.wordsErrorsLikeTriton === true) showFailed(model, fresh)
     this.#dependencies.changed()
     throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
   }
@@ -177,6 +183,11 @@ export class VersionSwitch {
     await old.unload(patience)
     this.#dependencies.changed()
   }
+}
+
+/** A version that serves keeps its place in the index, whatever became of its successor. */
+function showFailed(model: ServedModel, fresh: readonly ServedVersion[]): void {
+  model.show(fresh.filter(({ version }) => !model.versions.has(version)))
 }
 
 function reasonText(reason: unknown): string {

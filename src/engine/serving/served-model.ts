@@ -149,10 +149,10 @@ export class ServedModel implements VersionChoice {
     if (version === '') {
       if (state.kind === 'SERVING') return state.latest
       if (state.kind === 'SLEEPING') return state.sleeping.versions.get(this.#standard) ?? state.sleeping.latest
-      const why = this.#versions.size === 0 ? 'is not found' : 'has no available versions'
-      throw unknownModel('NOT_FOUND', `'${label}' ${why}`)
+      throw unknownModel('NOT_FOUND', `'${label}' ${this.isNoModel ? 'is not found' : 'has no available versions'}`)
     }
-    if (this.#versions.size === 0 && state.kind !== 'SLEEPING') {
+    if (this.isNoModel) {
+      canonicalVersion(version)
       throw unknownModel('NOT_FOUND', `'${label}' is not found`)
     }
     const found = this.#versions.get(version) ?? this.#versions.get(canonicalVersion(version))
@@ -164,6 +164,12 @@ export class ServedModel implements VersionChoice {
       throw worded('unknownVersion', { name: label, version: canonicalVersion(version), offered })
     }
     throw unknownModel('UNAVAILABLE', `'${label}' version ${found.version} is not at ready state`)
+  }
+
+  /** To Triton a model whose load got as far as its versions is one, also when it found none. */
+  get isNoModel(): boolean {
+    if (this.#versions.size > 0 || this.#state.kind === 'SLEEPING') return false
+    return this.failure === '' || this.isUnread
   }
 
   /** The versions that serve, or would with the first request, lowest first. */

@@ -160,6 +160,7 @@ test('a sample of which no request can be made is refused before anything runs',
       { x: {} },
       /^INVALID_ARG \[request id: <id_unknown>\] warmup setting expects input 'X' to have input_data_type set$/,
     ],
+    [{ x: { dataType: 'TYPE_INVALID' } }, /warmup setting expects input 'X' to have input_data_type set$/],
     [
       { x: { zeroData: true, dims: [-1] } },
       /all variable-size dimensions are specified for input 'X'$/,

@@ -111,6 +111,9 @@ async function readSample(setting: ModelWarmup, source: WarmUpSource): Promise<S
 
 async function readInput(name: string, input: ModelWarmupInput, source: WarmUpSource): Promise<Tensor> {
   const { signature } = source
+  if (input.inputDataFile === null && input.zeroData === null && input.randomData === null) {
+    throw new ServerError('INVALID_ARG', `${noId}warmup setting expects input '${name}' to have input_data_type set`)
+  }
   const dataType = dataTypeOfConfig(input.dataType)
   if (dataType === null) {
     const expected = signature.inputByName.get(name)?.dataType ?? 'a data type'
@@ -150,11 +153,8 @@ async function readBytes(
   if (dataType === 'BYTES' && byteSize > mostStrings * 4) {
     throw new ServerError('INVALID_ARG', `warmup input '${name}' has ${byteSize / 4} strings, more than ${mostStrings}`)
   }
-  if (input.zeroData !== null) return new Uint8Array(byteSize)
-  if (input.randomData === null) {
-    throw new ServerError('INVALID_ARG', `${noId}warmup setting expects input '${name}' to have input_data_type set`)
-  }
   const bytes = new Uint8Array(byteSize)
+  if (input.zeroData !== null) return bytes
   // Random strings are empty ones, as in Triton; of a BOOL only two values have a meaning.
   if (dataType === 'BYTES') return bytes
   for (let at = 0; at < byteSize; at += fillBytes) {

@@ -49,13 +49,11 @@ export class RepositoryEndpoints {
 
   readonly load: RouteHandler = (request, name, _, caller) =>
     answer(this.#engine, request, async () => {
+      // As in Triton a body that cannot be read is told before the mode that forbids loads.
+      const parameters = await this.#readLoad(request.body)
       this.#engine.requireExplicitControl()
       const origin = httpChangeOrigin(request, caller)
-      const rollout = await this.#engine.load(
-        name,
-        readOverride(name, await this.#readLoad(request.body), this.#log),
-        origin,
-      )
+      const rollout = await this.#engine.load(name, readOverride(name, parameters, this.#log), origin)
       return done(rollout === '' ? [] : ['galatea-rollout', rollout])
     })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readOutputSelections } from './infer-request-fields.ts'
-import type { WireParameters } from './infer-request-reader.ts'
+import { readInputs, readOutputSelections } from './infer-request-fields.ts'
+import { WireInferRequest, WireInput, type WireParameters } from './infer-request-reader.ts'
 
 test('an output cannot be ranked and be in shared memory, in the words of Triton over gRPC', () => {
   const parameters: WireParameters = new Map([
@@ -24,3 +24,16 @@ for (const value of [0n, -2n]) {
     })
   })
 }
+
+test('an input named twice is told before what is wrong with the bytes of either, as Triton adds all inputs first', () => {
+  const request = new WireInferRequest()
+  for (const dataType of ['FP32', 'nope']) {
+    const input = new WireInput()
+    Object.assign(input, { name: 'A', dataType, shape: [1], contents: [Buffer.from([0x1a, 0x01, 0x00])] })
+    request.inputs.push(input)
+  }
+  const message = "[request id: <id_unknown>] input 'A' already exists in request"
+  assert.throws(() => readInputs(request, 'm'), { code: 'INVALID_ARG', message })
+  request.id = 'r7'
+  assert.throws(() => readInputs(request, 'm'), { message: message.replace('<id_unknown>', 'r7') })
+})

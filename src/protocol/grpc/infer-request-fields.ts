@@ -159,6 +159,7 @@ export function readInputs(
   modelName: string,
   decoded: DecodedContents | null = null,
 ): RequestInputs {
+  refuseRepeatedNames(request)
   const tensors: Tensor[] = []
   let sharedMemory: Map<number, SharedMemoryPlace> | null = null
   let rawIndex = 0
@@ -195,6 +196,17 @@ export function readInputs(
     tensors.push(tensorOf(input, bytes))
   }
   return { tensors, sharedMemory: sharedMemory ?? noPlaces }
+}
+
+/** Triton adds all inputs to its request before it looks for the bytes of one. */
+function refuseRepeatedNames({ inputs, id }: WireInferRequest): void {
+  for (let i = 1; i < inputs.length; i++) {
+    const { name } = inputs[i] as WireInput
+    for (let j = 0; j < i; j++) {
+      if (inputs[j]?.name !== name) continue
+      throw invalid(`[request id: ${id === '' ? '<id_unknown>' : id}] input '${name}' already exists in request`)
+    }
+  }
 }
 
 function tensorOf(input: WireInput, bytes: Uint8Array): Tensor {
