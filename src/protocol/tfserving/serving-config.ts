@@ -10,6 +10,7 @@ export type ServingEntry = {
   readonly configText: string
   /** For a folder with a configuration of its own that has no policy. */
   readonly versionPolicyText: string
+  readonly hasPaddedVersions: true
   /** Label → version. */
   readonly labels: ReadonlyMap<string, string>
 }
@@ -35,7 +36,8 @@ export function servingEntries(config: MessageValue | null, batchingText: string
     for (const [label, version] of model['versionLabels'] as Map<string, bigint>) labels.set(label, String(version))
     const policy = (model['modelVersionPolicy'] ?? null) as MessageValue | null
     const versionPolicyText = policyText(policy)
-    return { name, folder, configText: `${versionPolicyText}${batchingText}`, versionPolicyText, labels }
+    const configText = `${versionPolicyText}${batchingText}`
+    return { name, folder, configText, versionPolicyText, hasPaddedVersions: true, labels }
   })
 }
 
