@@ -65,7 +65,7 @@ export async function openServingModels(parts: ServingParts, options: TfservingO
 /** The models of the flags, then those of the configuration file. */
 function entriesOf({ models, modelConfigFile }: TfservingOptions, text: string, batching: string): ServingEntry[] {
   const shared = { configText: batching, versionPolicyText: '', labels: new Map<string, string>() }
-  const named = [...models].map(([name, folder]) => ({ name, folder, ...shared }))
+  const named = [...models].map(([name, folder]) => ({ name, folder, hasPaddedVersions: true as const, ...shared }))
   if (modelConfigFile === '') return named
   return [...named, ...servingEntries(parsed('ModelServerConfig', modelConfigFile, text), batching)]
 }

@@ -39,6 +39,23 @@ test('a configuration file with batching, and flags of our own beside it', () =>
   )
 })
 
+test('a configuration file takes the place of a model by name and folder', () => {
+  const image = { MODEL_NAME: 'half', MODEL_BASE_PATH: '/models' }
+  const args = added(['--model_config_file=/c', '--model_name=m', '--model_base_path=/mnt/m'], image)
+  assert.deepEqual(
+    args.filter((arg) => arg.startsWith('--tfserving-model=')),
+    [],
+  )
+})
+
+test('flags that contradict each other are refused', () => {
+  const refused = (...args: string[]): (() => void) => () => void serveArguments(['--model_base_path=/m', ...args], {}) // prettier-ignore
+  assert.throws(refused('--batching_parameters_file=/b'), /is set without --enable_batching/)
+  assert.throws(refused('--batching_parameters_file=/b', '--enable_batching=false'), /is set without/)
+  assert.throws(refused('--port=0'), /at least one of --port and --grpc_socket_path/)
+  assert.doesNotThrow(refused('--port=0', '--grpc_socket_path=/s'))
+})
+
 test("the variables of TensorFlow Serving's image name the model", () => {
   assert.ok(added([], { MODEL_NAME: 'half' }).includes('--tfserving-model=half=/models/half'))
   assert.ok(added([], { MODEL_BASE_PATH: '/mnt' }).includes('--tfserving-model=model=/mnt/model'))

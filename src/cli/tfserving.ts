@@ -149,9 +149,20 @@ export function serveArguments(given: readonly string[], environment: Environmen
     if (flags === null) warnings.push(`--${name} has no effect: ${translation.why}`)
     else args.push(...flags)
   }
+  requireConsistent(values)
   args.push(...modelFlags(values, environment), ...pollFlags(values))
   if (values.has('monitoring_config_file')) args.push('--allow-metrics=true', '--metrics-port=0')
   return { args, warnings }
+}
+
+/** Throws what TensorFlow Serving refuses to start with. */
+function requireConsistent(values: ReadonlyMap<string, string>): void {
+  if (values.get('port') === '0' && !values.has('grpc_socket_path')) {
+    throw new Error('at least one of --port and --grpc_socket_path must be set')
+  }
+  if (values.has('batching_parameters_file') && !isTrue(values.get('enable_batching') ?? 'false')) {
+    throw new Error('--batching_parameters_file is set without --enable_batching')
+  }
 }
 
 /** Flags of TensorFlow Serving have underscores or one word, and those of Galatea have dashes. `-flag` is `--flag`. */
@@ -169,12 +180,12 @@ function readFlag(
   return { name, value: inline ?? (takesNext ? next : null), isOwn, tookNext: takesNext }
 }
 
-/** One model by flags, or by the variables of TensorFlow Serving's image. */
+/** One model by flags, or by the variables of TensorFlow Serving's image. A configuration file takes the place of both. */
 function modelFlags(values: ReadonlyMap<string, string>, environment: Environment): string[] {
+  if (values.has('model_config_file')) return []
   const name = values.get('model_name')
   const folder = values.get('model_base_path')
   if (folder !== undefined) return [`--tfserving-model=${name ?? 'default'}=${folder}`]
-  if (values.has('model_config_file')) return []
   const [imageName, imageFolder] = [environment['MODEL_NAME'], environment['MODEL_BASE_PATH']]
   if (imageName === undefined && imageFolder === undefined) return []
   const model = name ?? imageName ?? 'model'

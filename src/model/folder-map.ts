@@ -6,6 +6,8 @@ export type MappedModel = {
   readonly configText: string | null
   /** The version policy of a model whose own configuration has none; left out: there is no other. */
   readonly versionPolicyText?: string
+  /** True: the names of version folders may begin with zeros, as `00000123` does; left out: such folders are no versions. */
+  readonly hasPaddedVersions?: boolean
 }
 
 /** The part of the mapped folders that front ends need. */

@@ -1,43 +1,57 @@
-// A JSON value for an error text, as RapidJSON's pretty writer prints it with lists on one line: indented by four, and cut after 256
-// characters.
+// A JSON value for an error text, as RapidJSON's pretty writer prints it with lists on one line. It is indented by four for each
+// object and list around it, and ends where 256 bytes are written or a number has no form in JSON.
 
 import type { JsonNode } from './json-document.ts'
+import { maxNumberBytes, writeDouble } from './json-number-writer.ts'
+import type { JsonScalar } from './json-scanner.ts'
+import { JsonTextWriter } from './json-text-writer.ts'
 
 const longestText = 256
 
 export function jsonDebugText(node: JsonNode): string {
-  let text = ''
-  for (const piece of piecesOf(node, '')) {
-    // A comma of a list comes in any case.
-    if (text.length >= longestText && piece !== ', ') break
-    text += piece
-  }
-  return text
+  const writer = new JsonTextWriter()
+  writeNode(writer, node, '', '')
+  return writer.finish().toString()
 }
 
-function* piecesOf(value: JsonNode, indent: string): Generator<string, void> {
-  if (Array.isArray(value)) {
-    yield '['
-    for (const [i, element] of value.entries()) {
-      if (i > 0) yield ', '
-      yield* piecesOf(element, indent)
-    }
-    yield ']'
-  } else if (value instanceof Map) {
-    const inner = `${indent}    `
-    yield '{'
-    let comma = ''
-    for (const [key, member] of value) {
-      yield `${comma}\n${inner}${shown(key)}: `
-      yield* piecesOf(member, inner)
-      comma = ','
-    }
-    yield comma === '' ? '}' : `\n${indent}}`
-  } else yield typeof value === 'string' ? shown(value) : String(value as boolean)
+/** What stands between a value and the one before it counts as a part of the value. False: nothing more is written. */
+function writeNode(writer: JsonTextWriter, node: JsonNode, between: string, indent: string): boolean {
+  if (!writePiece(writer, between)) return false
+  const inner = `${indent}    `
+  if (Array.isArray(node)) {
+    writer.raw('[')
+    return node.every((element, i) => writeNode(writer, element, i > 0 ? ', ' : '', inner)) && writePiece(writer, ']')
+  }
+  if (!(node instanceof Map)) return writeScalar(writer, node as JsonScalar)
+  writer.raw('{')
+  let comma = ''
+  for (const [name, member] of node) {
+    if (!writePiece(writer, `${comma}\n${inner}`)) return false
+    writer.string(shown(name))
+    if (!writeNode(writer, member, ': ', inner)) return false
+    comma = ','
+  }
+  return writePiece(writer, comma === '' ? '}' : `\n${indent}}`)
+}
+
+function writePiece(writer: JsonTextWriter, text: string): boolean {
+  if (writer.length >= longestText) return false
+  writer.raw(text)
+  return true
+}
+
+function writeScalar(writer: JsonTextWriter, value: JsonScalar): boolean {
+  if (typeof value === 'string') writer.string(shown(value))
+  else if (typeof value !== 'number') writer.raw(String(value))
+  else if (Number.isFinite(value)) {
+    writer.reserve(maxNumberBytes)
+    writer.length = writeDouble(writer.bytes, writer.length, value)
+  } else return false
+  return true
 }
 
 /** A text may have megabytes, and a message shows its beginning. */
-const shown = (text: string): string => JSON.stringify(text.slice(0, longestText))
+const shown = (text: string): string => text.slice(0, longestText)
 
 /** As RapidJSON names the types of values. */
 export function jsonTypeName(node: JsonNode): string {

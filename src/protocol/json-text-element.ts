@@ -7,6 +7,14 @@ import type { JsonTextWriter } from './json-text-writer.ts'
 /** In front of each element of a BYTES tensor. */
 const lengthBytes = 4
 
+/** White space is passed over, a dot pads as `=` does, and the padding may be left out. */
+export function isBase64(text: string): boolean {
+  const [, digits = '', padding] = /^([\w+/-]*)([=.]{0,2})$/.exec(text.replaceAll(/\s/g, '')) ?? []
+  if (padding === undefined) return false
+  const rest = digits.length % 4
+  return rest !== 1 && (padding === '' || padding.length === (4 - rest) % 4)
+}
+
 /** Appends the string that the scanner has passed, with its length before it. False: it is to be base64 and is not. HOT. */
 export function appendTextElement(scanner: JsonScanner, target: JsonTextWriter, isEncoded: boolean): boolean {
   const { bytes, stringStart, stringEnd } = scanner
@@ -17,7 +25,7 @@ export function appendTextElement(scanner: JsonScanner, target: JsonTextWriter, 
     : start + bytes.copy(target.bytes, start, stringStart, stringEnd)
   if (isEncoded) {
     const text = target.bytes.toString('latin1', start, end)
-    if (!/^[\w+/-]*={0,2}$/.test(text) || text.replace(/=+$/, '').length % 4 === 1) return false
+    if (!isBase64(text)) return false
     end = start + target.bytes.write(text, start, 'base64')
   }
   target.bytes.writeUInt32LE(end - start, target.length)

@@ -41,12 +41,14 @@ export abstract class NestedValues {
   readonly #hasForm: boolean
   readonly #isFloat: boolean
   readonly #width: number
+  /** The smallest and the largest integer that is taken. */
+  readonly #bounds: readonly [number, number]
   #elements: ElementBuffer | null = null
   /** Elements of text: lengths and bytes. */
   #texts: JsonTextWriter | null = null
 
-  /** `hasForm`: the protocol has a form for elements of the type. */
-  constructor(scanner: JsonScanner, spec: InputSpec, limits: RequestLimits, hasForm: boolean) {
+  /** `hasForm`: the protocol has a form for elements of the type. Integers in the bounds of `widest` are taken: they wrap. */
+  constructor(scanner: JsonScanner, spec: InputSpec, limits: RequestLimits, hasForm: boolean, widest = spec.dataType) {
     this.scanner = scanner
     this.spec = spec
     this.name = spec.name
@@ -54,6 +56,7 @@ export abstract class NestedValues {
     this.#hasForm = hasForm
     this.#isFloat = spec.dataType === 'FP32' || spec.dataType === 'FP64'
     this.#width = elementBytes[spec.dataType]
+    this.#bounds = integerBounds[widest] ?? [0, 0]
   }
 
   /** The error in the words of the protocol. `start`: where the value begins; `count`: the size of the list. */
@@ -131,7 +134,7 @@ export abstract class NestedValues {
     else if (!this.#isInteger) throw this.mistake('type', start, 0, 0)
     else if (width === 8) view.setBigInt64(at, this.#readLong(start), true)
     else {
-      const [lowest, highest] = integerBounds[this.spec.dataType] ?? [0, 0]
+      const [lowest, highest] = this.#bounds
       if (!(value >= lowest && value <= highest)) throw this.mistake('type', start, 0, 0)
       if (width === 4) view.setInt32(at, value, true)
       else if (width === 2) view.setInt16(at, value, true)

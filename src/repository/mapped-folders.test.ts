@@ -61,6 +61,37 @@ test('a version folder that is a SavedModel is found where backends look for one
   await remove()
 })
 
+test('versions of a mapped folder may begin with zeros, where its front end says so', async () => {
+  const { root, remove } = await temporaryRepository({
+    'half/00000123/saved_model.pb': 'graph',
+    'half/warmup/file': '',
+    'plain/007/model.onnx': 'seven',
+    'plain/7/model.onnx': 'other',
+    'plain/0010/model.onnx': 'ten',
+  })
+  const store = new MappedFolders(new LocalStore())
+  const poll = async (name: string, hasPaddedVersions: boolean): Promise<[readonly string[], string]> => {
+    store.map(name, {
+      folder: path.join(root, name),
+      configText: 'backend: "identity" version_policy { all { } }',
+      hasPaddedVersions,
+    })
+    const found = await repositoryOf(store).pollOne(name)
+    assert.ok(found?.error === null, String(found?.error))
+    return [found.versions, found.modelDirectory]
+  }
+  const [versions, folder] = await poll('half', true)
+  assert.deepEqual(versions, ['123'])
+  assert.equal(await readFile(path.join(folder, '123/model.savedmodel/saved_model.pb'), 'utf8'), 'graph')
+  assert.deepEqual(await poll('plain', false), [['7'], path.join(root, 'plain')])
+  const [both, linked] = await poll('plain', true)
+  assert.deepEqual(both, ['7', '10'])
+  const models = ['7', '10'].map((version) => readFile(path.join(linked, version, 'model.onnx'), 'utf8'))
+  assert.deepEqual(await Promise.all(models), ['other', 'ten'])
+  await store.close()
+  await remove()
+})
+
 test('names that lead elsewhere are refused, and 10000 models are the most', () => {
   const store = new MappedFolders(new LocalStore())
   const model = { folder: '/nowhere', configText: null }

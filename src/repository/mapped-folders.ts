@@ -28,7 +28,9 @@ type Place = { readonly root: string; readonly path: string }
 export class MappedFolders implements RepositoryStore, FolderMap {
   readonly #inner: RepositoryStore
   readonly #models = new Map<string, MappedModel>()
-  /** By name: a folder of links for a model whose SavedModels are its version folders. */
+  /** By name: the folders of versions that begin with zeros, by version. */
+  readonly #padded = new Map<string, ReadonlyMap<string, string>>()
+  /** By name: a folder of links for a model whose SavedModels are its version folders, or whose versions begin with zeros. */
   readonly #links = new Map<string, { readonly to: string; readonly folder: Promise<string> }>()
 
   constructor(inner: RepositoryStore) {
@@ -52,6 +54,7 @@ export class MappedFolders implements RepositoryStore, FolderMap {
   /** Call this when the model is gone: a model that serves may still read its files. */
   async unmap(name: string): Promise<void> {
     this.#models.delete(name)
+    this.#padded.delete(name)
     await this.#removeLinks(name)
   }
 
@@ -111,21 +114,27 @@ export class MappedFolders implements RepositoryStore, FolderMap {
     const versions = (await this.#listIn(path, '')).filter(
       ({ name, kind }) => kind === 'directory' && isVersionName(name),
     )
-    const saved: string[] = []
-    for (const { name } of versions) if (await this.#isSavedModel(path, name)) saved.push(name)
-    return saved.length === 0 ? folder : this.#linkSavedModels(path, folder, saved)
+    const links = new Map<string, string>()
+    let isAsFound = true
+    for (const { name: version } of versions) {
+      const own = this.#padded.get(path)?.get(version) ?? version
+      const isSavedModel = await this.#isSavedModel(path, version)
+      links.set(isSavedModel ? join(version, savedModelName) : version, own)
+      isAsFound &&= !isSavedModel && own === version
+    }
+    return isAsFound ? folder : this.#link(path, folder, links)
   }
 
   /** Backends look for `VERSION/model.savedmodel`, and TensorFlow Serving has the SavedModel in `VERSION`. */
-  async #linkSavedModels(name: string, to: string, versions: readonly string[]): Promise<string> {
+  async #link(name: string, to: string, linked: ReadonlyMap<string, string>): Promise<string> {
     const known = this.#links.get(name)
     if (known !== undefined && known.to !== to) await this.#removeLinks(name)
     const links = this.#links.get(name) ?? { to, folder: newOwnFolder('upload') }
     this.#links.set(name, links)
     const folder = join(await links.folder, name)
-    for (const version of versions) {
-      await mkdir(join(folder, version), { recursive: true })
-      const link = symlink(join(to, version), join(folder, version, savedModelName))
+    for (const [at, own] of linked) {
+      await mkdir(dirname(join(folder, at)), { recursive: true })
+      const link = symlink(join(to, own), join(folder, at))
       await link.catch((reason: NodeJS.ErrnoException) => {
         if (reason.code !== 'EEXIST') throw reason
       })
@@ -152,12 +161,18 @@ export class MappedFolders implements RepositoryStore, FolderMap {
   #place(name: string, path: string): Place {
     const { folder } = this.#modelOf(name)
     const own = basename(folder)
-    return { root: dirname(folder), path: path === '' ? own : `${own}/${path}` }
+    const [version = '', ...inside] = path.split('/')
+    const padded = [this.#padded.get(name)?.get(version) ?? version, ...inside].join('/')
+    return { root: dirname(folder), path: path === '' ? own : `${own}/${padded}` }
   }
 
-  #listIn(name: string, path: string, options?: ListOptions): Promise<StoreEntry[]> {
+  async #listIn(name: string, path: string, options?: ListOptions): Promise<StoreEntry[]> {
     const place = this.#place(name, path)
-    return this.#inner.list(place.root, place.path, options)
+    const entries = await this.#inner.list(place.root, place.path, options)
+    if (path !== '' || this.#modelOf(name).hasPaddedVersions !== true) return entries
+    const plain = withPlainVersions(entries)
+    this.#padded.set(name, new Map(entries.map((entry, i) => [(plain[i] as StoreEntry).name, entry.name])))
+    return plain.toSorted((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   async #isSavedModel(name: string, version: string): Promise<boolean> {
@@ -168,6 +183,17 @@ export class MappedFolders implements RepositoryStore, FolderMap {
     }
     return false
   }
+}
+
+/** Version folders without the zeros in front of their names; of two folders for one version, the one without zeros counts. */
+function withPlainVersions(entries: readonly StoreEntry[]): StoreEntry[] {
+  const taken = new Set(entries.map(({ name }) => name))
+  return entries.map((entry) => {
+    const name = entry.name.replace(/^0+(?=\d)/, '')
+    if (entry.kind !== 'directory' || taken.has(name) || !isVersionName(name)) return entry
+    taken.add(name)
+    return { ...entry, name }
+  })
 }
 
 /** `m/3/model.savedmodel/variables` → `3/variables` */

@@ -58,9 +58,6 @@ test('rows and columns of every type come back as they were', async () => {
 
 test('the largest and smallest numbers of a type pass, and larger ones do not', async () => {
   const bounds: Record<string, [string, string]> = {
-    int8: ['-128', '127'],
-    uint8: ['0', '255'],
-    int16: ['-32768', '32767'],
     int32: ['-2147483648', '2147483647'],
     uint32: ['0', '4294967295'],
     int64: ['-9223372036854775808', '9223372036854775807'],
@@ -79,12 +76,28 @@ test('the largest and smallest numbers of a type pass, and larger ones do not', 
       assert.equal(
         error,
         `Failed to process element: 0 of 'instances' list. Error: INVALID_ARGUMENT: JSON Value: ${
-          beyond >= 2n ** 64n || beyond < -(2n ** 63n) ? Number(beyond) : beyond
+          beyond >= 2n ** 64n || beyond < -(2n ** 63n) ? `${Number(beyond)}.0` : beyond
         } Type: Number is not of expected type: ${type}`,
       )
     }
     assert.equal((await post(`${type}:predict`, '{"instances":[[1.0]]}')).status, 400)
   }
+})
+
+test('small integers have 32 bits on the way, and wrap', async () => {
+  const wrapped = { int8: [-128, 127, 44, -1], uint8: [128, 127, 44, 255], int16: [128, -129, 300, -1] }
+  for (const [type, row] of Object.entries(wrapped)) {
+    assert.deepEqual(await post(`${type}:predict`, { instances: [[128, -129, 300, -1]] }), answered({ predictions: [row] })) // prettier-ignore
+    const [status, error] = await refused(`${type}:predict`, '{"instances":[[2147483648]]}')
+    assert.deepEqual([status, error.slice(-26)], [400, ` is not of expected type: ${type}`.slice(-26)])
+  }
+})
+
+test('an answer has the dimensions that its request had, where it left out those of one', async () => {
+  assert.deepEqual(await post('words:predict', { instances: ['a', 'b'] }), answered({ predictions: ['a', 'b'] }))
+  assert.deepEqual(await post('words:predict', { inputs: 'a' }), answered({ outputs: 'a' }))
+  assert.deepEqual(await post('words:predict', { instances: [['a']] }), answered({ predictions: [['a']] }))
+  assert.deepEqual(await post('cube:predict', { instances: [[1, 2]] }), answered({ predictions: [[1, 2]] }))
 })
 
 test('floats that are none in JSON are taken and given bare', async () => {
@@ -100,7 +113,7 @@ test('texts, bytes and rows of one value', async () => {
     path: '/v1/models/words:predict',
     body: '{"instances":["a", {"b64":"aGk="}, "\\u00e9"]}',
   })
-  assert.equal(body.toString(), '{\n    "predictions": [["a"], ["hi"], ["é"]\n    ]\n}')
+  assert.equal(body.toString(), '{\n    "predictions": ["a", "hi", "é"\n    ]\n}')
   assert.deepEqual(await post('fixed:predict', { instances: [7, 8] }), answered({ predictions: [7, 8] }))
 })
 
@@ -212,10 +225,45 @@ test('a mistake is told as TensorFlow Serving tells it', async () => {
       400,
       'Failed to convert version: 99999999999999999999 to numeric.',
     ],
-    ['%zz:predict', { instances: [1] }, 400, 'Failed to decode model name:%zz'],
+    ['%zz:predict', { instances: [1] }, 404, 'Servable not found for request: Latest(%zz)'],
     ['half:predict', { inputs: [[1]] }, 501, 'Conversion of JSON Value: 1 to type: half'],
+    ['half:predict', { inputs: [['a']] }, 501, 'Conversion of JSON Value: "a" to type: half'],
+    ['fp32:predict', '  ', 400, 'JSON Parse error: The document is empty. at offset: 2'],
+    ['words:predict', { instances: [{ b64: 'aGk==' }] }, 400, `${element}Unable to base64 decode`],
   ]
   for (const [path, body, status, error] of cases) assert.deepEqual(await refused(path, body), [status, error], path)
+})
+
+test('each row is read by itself, and then compared with the first', async () => {
+  const cases: [model: string, rows: unknown[], error: string][] = [
+    ['fp32', [[1, 2], [3, 4, 5]], 'Expecting tensor size: 2 but got: 3'], // prettier-ignore
+    ['fp32', [[1, 2], [[3, 4]]], 'Expecting shape [2] but got: [1,2]'], // prettier-ignore
+    ['fp32', [1, [1]], 'Expecting shape [] but got: [1]'],
+    ['fp32', [[], 1], 'Expecting tensor size: 0 but got: 1'],
+    ['cube', [[[1, 2], [3, 4]], [[1, 2, 3, 4]]], 'Expecting shape [2,2] but got: [1,4]'], // prettier-ignore
+    ['cube', [[[1, 2], [3, 4]], [[1, 2], [3]]], 'Encountered list at unexpected size: 1 at level: 1 expected size: 2'], // prettier-ignore
+  ]
+  for (const [model, instances, error] of cases) {
+    const told = `Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: ${error}`
+    assert.deepEqual(await refused(`${model}:predict`, { instances }), [400, told])
+  }
+})
+
+test('what is wrong with a body is told before a model is looked for', async () => {
+  const misformed =
+    'JSON Value: {\n    "signature_name": 5\n} not formatted correctly. \'signature_name\' key must be a string value.'
+  const absent = 'Servable not found for request: Latest(nobody)'
+  const cases: [method: string, body: string, status: number, error: string][] = [
+    ['predict', '', 400, 'JSON Parse error: The document is empty'],
+    ['predict', '[]', 400, 'JSON Value: [] Is not object'],
+    ['predict', '{"signature_name":5}', 400, misformed],
+    ['predict', '{"instances":1}', 404, absent],
+    ['regress', '{"examples":[1]}', 400, 'Example must be JSON object but got JSON Number'],
+    ['classify', '{"signature_name":"x","examples":[{}]}', 404, absent],
+  ]
+  for (const [method, body, status, error] of cases) {
+    assert.deepEqual(await refused(`nobody:${method}`, body), [status, error])
+  }
 })
 
 test('hostile documents are refused and never a 500', async () => {
@@ -282,6 +330,7 @@ test('examples are classified and regressed by the features of the same names', 
     [{ examples: [{ X: [1, 'a'] }] }, 'Unexpected element type in feature: X expecting type: int64'],
     [{ examples: [{ X: [[1]] }] }, 'Feature: X has element with unexpected JSON type: Array'],
     [{ examples: [{ X: null }] }, 'Feature: X has element with unexpected JSON type: Null'],
+    [{ signature_name: 'x', examples: [1] }, 'Example must be JSON object but got JSON Number'],
     [{ signature_name: 'x', examples: [{}] }, 'No signature was found with the name: x'],
   ]
   for (const [body, error] of cases) assert.deepEqual(await refused('fp32:classify', body), [400, error])
@@ -299,6 +348,7 @@ test('status and metadata tell of versions and signatures', async () => {
   assert.deepEqual(await ask('GET', '/v1/models/fp32'), answered({ model_version_status: [status] }))
   assert.deepEqual(await ask('GET', '/v1/models/fp32/versions/1'), answered({ model_version_status: [status] }))
   assert.deepEqual(await ask('GET', '/v1/models/fp32?x=/labels/y'), answered({ model_version_status: [status] }))
+  assert.deepEqual(await ask('GET', '/v1/models/fp32/labels/any'), answered({ model_version_status: [status] }))
   assert.deepEqual(await ask('GET', '/v1/models/nobody'), {
     status: 404,
     body: { error: 'Could not find any versions of model nobody' },
@@ -318,7 +368,12 @@ test('status and metadata tell of versions and signatures', async () => {
     metadata: {
       signature_def: {
         signature_def: {
-          serving_default: { inputs: { X: tensor }, outputs: { X: tensor }, method_name: 'tensorflow/serving/predict' },
+          serving_default: {
+            inputs: { X: tensor },
+            outputs: { X: tensor },
+            method_name: 'tensorflow/serving/predict',
+            defaults: {},
+          },
         },
       },
     },

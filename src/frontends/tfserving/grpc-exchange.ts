@@ -23,10 +23,12 @@ export type TfGrpcParts = ExchangeParts & {
 /** What a call asks for, apart from the model. */
 export type TfCall = {
   readonly spec: WireModelSpec
-  /** Null: all outputs. Throws what a request asks for in vain. */
-  outputs(version: ModelVersion): readonly string[] | null
+  /** Throws what a request asks for in vain. */
+  check(version: ModelVersion): void
   /** Reads the inputs at once, or in steps. */
   inputs(version: ModelVersion, reserve: (bytes: number) => void): Tensor[] | Iterator<void, Tensor[]>
+  /** Null: all outputs. Asked for once the inputs are read. Throws for a choice that is none. */
+  outputs(version: ModelVersion): readonly string[] | null
   /** Writes the answer at once, or in steps. */
   answer(response: InferenceResponse, version: ModelVersion): MessageParts | Iterator<void, MessageParts>
 }
@@ -36,6 +38,18 @@ export class FailedPrecondition extends ServerError {
   constructor(message: string) {
     super('INVALID_ARG', message)
   }
+}
+
+/** TensorFlow Serving cuts longer texts. */
+const longestText = 1024
+
+export function tfStatusOf(error: ServerError): GrpcStatus {
+  const status = GrpcStatus.of(error)
+  const isPrecondition = error instanceof FailedPrecondition
+  if (!isPrecondition && status.message.length <= longestText) return status
+  const { message, retryAfterMs } = status
+  const text = message.length <= longestText ? message : `${message.slice(0, longestText)}...TRUNCATED`
+  return new GrpcStatus(isPrecondition ? statusCodes.FAILED_PRECONDITION : status.code, text, retryAfterMs)
 }
 
 export class TfGrpcExchange extends CallExchange {
@@ -54,9 +68,11 @@ export class TfGrpcExchange extends CallExchange {
 
   protected override read(version: ModelVersion): void {
     if (version.signature.isDecoupled) throw worded('decoupledGrpc', {})
-    const names = this.#asked.outputs(version)
-    const outputs = names?.map((name) => ({ name, sharedMemory: null })) ?? []
-    const submit = (inputs: Tensor[]): void => this.submit(names === null ? { inputs } : { inputs, outputs })
+    this.#asked.check(version)
+    const submit = (inputs: Tensor[]): void => {
+      const outputs = this.#asked.outputs(version)?.map((name) => ({ name, sharedMemory: null }))
+      this.submit(outputs === undefined ? { inputs } : { inputs, outputs })
+    }
     const read = this.#asked.inputs(version, (bytes) => this.reserve(bytes))
     if (Array.isArray(read)) submit(read)
     else this.readSteps(read, submit)
@@ -85,7 +101,6 @@ export class TfGrpcExchange extends CallExchange {
   }
 
   protected override statusOf(error: ServerError): GrpcStatus {
-    const isPrecondition = error instanceof FailedPrecondition
-    return isPrecondition ? new GrpcStatus(statusCodes.FAILED_PRECONDITION, error.message) : GrpcStatus.of(error)
+    return tfStatusOf(error)
   }
 }

@@ -1,13 +1,13 @@
 // Predict: tensors in, tensors out.
 
 import type { ModelVersion } from '../../model/model-version.ts'
+import { inGivenRank, inModelShapes, type InputRanks } from '../../protocol/tfserving/input-ranks.ts'
 import { invalid } from '../../protocol/tfserving/predict-request.ts'
 import { predictAnswer } from '../../protocol/tfserving/serving-answer.ts'
 import { readPredictRequest, type WirePredict } from '../../protocol/tfserving/serving-request.ts'
 import { isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
 import { TensorProtoReader } from '../../protocol/tfserving/tensor-proto-reader.ts'
-import { withOnes } from '../../tensor/shape.ts'
-import { Tensor } from '../../tensor/tensor.ts'
+import type { Tensor } from '../../tensor/tensor.ts'
 import { FailedPrecondition, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 
 type Signature = ModelVersion['signature']
@@ -15,16 +15,19 @@ type Signature = ModelVersion['signature']
 /** Throws INVALID_ARG. HOT: once per inference. */
 export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
   const { spec, inputs, outputFilter } = readPredictRequest(message, options.requestLimits)
+  let ranks: InputRanks | null = null
+  const shaped = (tensors: Tensor[], signature: Signature): Tensor[] => {
+    const found = inModelShapes(tensors, signature)
+    ranks = found.ranks
+    return found.inputs
+  }
   return {
     spec,
-    outputs: ({ signature }) => {
+    check: ({ signature }) => {
       if (!isKnownSignature(spec.signature)) {
-        throw new FailedPrecondition(`Serving signature key "${spec.signature.slice(0, 200)}" not found.`)
+        throw new FailedPrecondition(`Serving signature key "${spec.signature}" not found.`)
       }
       requireInputs(inputs, signature)
-      if (outputFilter.length === 0) return null
-      requireOutputs(outputFilter, signature)
-      return outputFilter
     },
     inputs: ({ signature }, reserve) => {
       const limits = { maxRank: options.requestLimits.maxRank, maxBytes: options.maxMessageBytes, reserve }
@@ -33,36 +36,42 @@ export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
         const place = inputs.get(name)
         if (place !== undefined) readers.push(new TensorProtoReader(name, message, place.start, place.end, limits))
       }
-      return inputsAtOnce(readers, signature) ?? inputsInSteps(readers, signature)
+      const tensors = readAtOnce(readers)
+      return tensors === null ? readInSteps(readers, (read) => shaped(read, signature)) : shaped(tensors, signature)
+    },
+    outputs: ({ signature }) => {
+      if (outputFilter.length === 0) return null
+      requireOutputs(outputFilter, signature)
+      return outputFilter
     },
     answer: ({ outputs }, { version }) =>
-      predictAnswer({ outputs, spec, version, asContent: options.answersTensorContent }),
+      predictAnswer({
+        outputs: inGivenRank(outputs, ranks),
+        spec,
+        version,
+        asContent: options.answersTensorContent,
+      }),
   }
 }
 
 /** Null where an input is large, or its elements have to be copied. */
-function inputsAtOnce(readers: readonly TensorProtoReader[], signature: Signature): Tensor[] | null {
+function readAtOnce(readers: readonly TensorProtoReader[]): Tensor[] | null {
   const tensors: Tensor[] = []
   for (const reader of readers) {
     const tensor = reader.readAtOnce()
     if (tensor === null) return null
-    tensors.push(inFullShape(tensor, signature))
+    tensors.push(tensor)
   }
   return tensors
 }
 
-function* inputsInSteps(readers: readonly TensorProtoReader[], signature: Signature): Generator<void, Tensor[]> {
+function* readInSteps(
+  readers: readonly TensorProtoReader[],
+  shaped: (tensors: Tensor[]) => Tensor[],
+): Generator<void, Tensor[]> {
   const tensors: Tensor[] = []
-  for (const reader of readers) tensors.push(inFullShape(yield* reader.readInSteps(), signature))
-  return tensors
-}
-
-function inFullShape(tensor: Tensor, { inputByName, isBatching }: Signature): Tensor {
-  const { name, dataType, shape, bytes } = tensor
-  const dims = inputByName.get(name)?.dims ?? []
-  if (shape.length >= dims.length + (isBatching ? 1 : 0)) return tensor
-  const full = withOnes(shape, isBatching ? [-1, ...dims] : dims)
-  return full === shape ? tensor : new Tensor(name, dataType, full, bytes)
+  for (const reader of readers) tensors.push(yield* reader.readInSteps())
+  return shaped(tensors)
 }
 
 function requireInputs(inputs: WirePredict['inputs'], signature: Signature): void {

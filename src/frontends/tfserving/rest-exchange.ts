@@ -2,7 +2,7 @@
 
 import type { Caller } from '../../access/caller.ts'
 import type { Cancel } from '../../base/clock.ts'
-import type { ErrorCode, ServerError } from '../../base/server-error.ts'
+import { ServerError, type ErrorCode } from '../../base/server-error.ts'
 import type { ExchangeParts } from '../../exchange/inference-exchange.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import type { ModelVersion } from '../../model/model-version.ts'
@@ -18,7 +18,8 @@ import type { RouteHandler } from '../../ports/http/route.ts'
 import { tfservingJsonCodecs } from '../../ports/http/tfserving-json-codecs.ts'
 import type { RequestLimits } from '../../protocol/request-limits.ts'
 import type { TfMethod } from '../../protocol/tfserving/example-results.ts'
-import type { ParsedTfBody } from '../../protocol/tfserving/predict-request.ts'
+import { readJsonExamples } from '../../protocol/tfserving/example-json.ts'
+import { requireTfPredict, type ParsedTfBody } from '../../protocol/tfserving/predict-request.ts'
 import { tfErrorBody } from '../../protocol/tfserving/predict-response.ts'
 import { HttpResponse, jsonType } from '../../transport/http1/http-message.ts'
 import { notChosen, type ServingModels } from './serving-models.ts'
@@ -69,8 +70,8 @@ class RestExchange extends HttpExchange {
   readonly #method: TfMethod
   readonly #name: string
   #body: Buffer
-  #isColumnar = false
-  #rows = 0
+  /** What an answer is written from. */
+  #read: Omit<ParsedTfBody, 'inputs'> = { isColumnar: false, rows: 0, ranks: null }
   #asked = ''
   /** Takes the time limit back. Null: there is none, or it has passed. */
   #cancelLimit: Cancel | null = null
@@ -137,9 +138,8 @@ class RestExchange extends HttpExchange {
     const options = { headerLength: null, signature, limits }
     const body = this.#body
     const reader = this.#method === 'predict' ? 'tfPredict' : 'tfExamples'
-    const submit = ({ inputs, isColumnar, rows }: ParsedTfBody): void => {
-      this.#isColumnar = isColumnar
-      this.#rows = rows
+    const submit = ({ inputs, ...read }: ParsedTfBody): void => {
+      this.#read = read
       this.submit({ inputs })
     }
     if (body.length <= largeBodyBytes[this.#method]) submit(tfservingJsonCodecs.readers[reader](body, options))
@@ -149,7 +149,21 @@ class RestExchange extends HttpExchange {
   protected override refused(error: ServerError): void {
     if (this.#isAnswered()) return
     const isChosen = this.signature !== null || !this.#hasBegun
-    this.http.respond(tfErrorResponse(isChosen ? error : notChosen(error, this.#name, this.#asked)))
+    this.http.respond(tfErrorResponse(isChosen ? error : this.#notChosen(error)))
+  }
+
+  /** TensorFlow Serving reads a body before it looks for the model, so what is wrong with the body is told first. */
+  #notChosen(error: ServerError): ServerError {
+    const body = this.#body
+    const told = notChosen(error, this.#name, this.#asked)
+    if (told === error || body.length > largeBodyBytes[this.#method]) return told
+    try {
+      if (this.#method === 'predict') requireTfPredict(body)
+      else readJsonExamples(body)
+      return told
+    } catch (reason) {
+      return ServerError.from(reason)
+    }
   }
 
   protected override fail(error: ServerError): void {
@@ -163,7 +177,7 @@ class RestExchange extends HttpExchange {
       return
     }
     const printed = { signature: this.version.signature, outputs: [], binaryOutputDefault: false }
-    const context = { ...printed, method: this.#method, isColumnar: this.#isColumnar, rows: this.#rows }
+    const context = { ...printed, ...this.#read, method: this.#method }
     if (isLargeListAnswer(response.outputs, printed, mostElements)) {
       this.writeLater(this.#settings.offload, 'tfAnswer', response, context, sendText)
     } else sendText(this.answering, response, tfservingJsonCodecs.writers.tfAnswer(response, context))

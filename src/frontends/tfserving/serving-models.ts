@@ -2,7 +2,7 @@
 // of the set of models that is served.
 
 import type { Log } from '../../base/log.ts'
-import { ServerError } from '../../base/server-error.ts'
+import { messageOf, ServerError } from '../../base/server-error.ts'
 import { Turnstile } from '../../base/turnstile.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
@@ -58,23 +58,24 @@ export class ServingModels {
     return this.#parts.sharedConfigText ?? ''
   }
 
-  /** The version that a request asks for; '': the highest. Throws INVALID_ARG for a label that stands for none. */
+  /** The version that a request asks for; '': the highest. Throws INVALID_ARG without a name, and for a label that stands for none. */
   versionOf({ name, version: number, label }: Omit<WireModelSpec, 'signature'>): string {
+    if (name === '') throw invalid('ModelSpec has no name specified.')
     if (label === null) return number
     const version = this.#entries.get(name)?.labels.get(label)
-    if (version === undefined) throw invalid(`Unrecognized servable version label: ${label.slice(0, 200)}`)
+    if (version === undefined) throw invalid(`Unrecognized servable version label: ${label}`)
     return version
   }
 
-  /** GetModelStatusResponse. Throws NOT_FOUND with TensorFlow Serving's texts. */
+  /** GetModelStatusResponse: the highest version first. Throws NOT_FOUND with TensorFlow Serving's texts. */
   statusMessage(name: string, version: string): MessageValue {
-    if (name === '') throw invalid('Missing model name in request.')
     const entries = this.#parts.engine.index().filter((entry) => entry.name === name && entry.version !== '')
     const found = entries.filter((entry) => version === '' || entry.version === version)
     if (found.length === 0) {
       const what = version === '' ? `any versions of model ${name}` : `version ${version} of model ${name}`
       throw ServerError.withoutStack('NOT_FOUND', `Could not find ${what}`)
     }
+    found.sort((one, other) => (BigInt(one.version) > BigInt(other.version) ? -1 : 1))
     const modelVersionStatus = found.map(({ version: one, state, reason }) => {
       const errorMessage = state === 'UNAVAILABLE' && reason !== 'unloaded' ? reason : ''
       const status = { errorCode: errorMessage === '' ? 'OK' : 'UNKNOWN', errorMessage }
@@ -84,9 +85,7 @@ export class ServingModels {
   }
 
   statusJson(name: string, version: string): Buffer {
-    return Buffer.from(
-      JSON.stringify(servingJson('GetModelStatusResponse', this.statusMessage(name, version)), null, 1),
-    )
+    return printed(servingJson('GetModelStatusResponse', this.statusMessage(name, version)))
   }
 
   /** SignatureDefMap. Throws NOT_FOUND. */
@@ -107,11 +106,10 @@ export class ServingModels {
 
   metadataJson(name: string, version: string): Buffer {
     const { version: found, signatures } = this.metadataMessage(name, version)
-    const document = {
+    return printed({
       model_spec: { name, signature_name: '', version: found },
       metadata: { signature_def: servingJson('SignatureDefMap', signatures) },
-    }
-    return Buffer.from(`${JSON.stringify(document, null, 1)}\n`)
+    })
   }
 
   /** Throws NOT_FOUND with TensorFlow Serving's text. */
@@ -162,11 +160,17 @@ export class ServingModels {
       }
     }
     this.#failed = [...failures.keys()]
-    for (const reason of failures.values()) throw reason
+    if (failures.size === 0) return
+    const each = [...failures].map(([name, reason]) => `{{name: ${name}} due to error: ${messageOf(reason)}}, `)
+    const text = `${failures.size} model(s) did not become available: {${each.join('')}}`
+    throw new ServerError('UNKNOWN', text, { cause: [...failures.values()][0] })
   }
 }
 
-export function servableNotFound(name: string, version: string): ServerError {
+/** As protobuf prints JSON for people to read. */
+const printed = (document: MessageValue): Buffer => Buffer.from(`${JSON.stringify(document, null, 1)}\n`)
+
+function servableNotFound(name: string, version: string): ServerError {
   const which = version === '' ? `Latest(${name})` : `Specific(${name}, ${version})`
   return ServerError.withoutStack('NOT_FOUND', `Servable not found for request: ${which}`)
 }

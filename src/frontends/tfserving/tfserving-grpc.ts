@@ -1,6 +1,5 @@
 // tensorflow.serving.PredictionService and ModelService.
 
-import type { Caller } from '../../access/caller.ts'
 import { requireRight, requireRightForAll } from '../../access/require-right.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
@@ -22,13 +21,13 @@ import { decodeServing, encodeServing, servingFiles } from '../../protocol/tfser
 import {
   readExampleRequest,
   readMultiRequest,
-  specOf,
+  requiredSpec,
+  noSpec,
   type WireExamples,
 } from '../../protocol/tfserving/serving-request.ts'
 import { defaultSignature, isKnownSignature } from '../../protocol/tfserving/tensorflow-type.ts'
-import { TfGrpcExchange, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
+import { TfGrpcExchange, tfStatusOf, type TfCall, type TfGrpcParts } from './grpc-exchange.ts'
 import { predictCall } from './predict-call.ts'
-import { servableNotFound } from './serving-models.ts'
 
 const predictionService = '/tensorflow.serving.PredictionService'
 const modelService = '/tensorflow.serving.ModelService'
@@ -40,15 +39,22 @@ export function tfservingGrpc(
   serving: TfGrpcParts['serving'],
 ): GrpcFrontEnd {
   const parts = { ...dependencies, log: dependencies.log.from('tfserving-grpc.ts'), options, serving }
+  const { wording } = dependencies.engine
+  const codec = {
+    decode: decodeServing,
+    encode: encodeServing,
+    statusOf: (reason: unknown) => tfStatusOf(wording.tell(reason)),
+  }
   // HOT: once per inference.
-  const inference = (rpc: string, read: (message: Buffer) => TfCall): GrpcMethod =>
-    inferenceMethod(parts, `${predictionService}/${rpc}`, (message, call, caller) => {
+  const inference = (rpc: string, read: (message: Buffer) => TfCall): GrpcMethod => {
+    const path = `${predictionService}/${rpc}`
+    const begin: Parameters<typeof inferenceMethod>[2] = (message, call, caller) => {
       const asked = read(message)
-      const { name } = asked.spec
-      if (name === '') throw invalid('ModelSpec has no name specified.')
       const version = serving.versionOf(asked.spec)
-      new TfGrpcExchange(parts, call, caller, asked, version, message).begin(name, version)
-    })
+      new TfGrpcExchange(parts, call, caller, asked, version, message).begin(asked.spec.name, version)
+    }
+    return inferenceMethod(parts, path, begin, tfStatusOf)
+  }
   const control = (path: string, api: GrpcMethod['api'], message: string, act: Act): GrpcMethod =>
     unaryMethod(parts, path, api, [`${message}Request`, `${message}Response`], act(parts), false, codec)
   return {
@@ -57,7 +63,7 @@ export function tfservingGrpc(
       inference('Predict', (message) => predictCall(parts, message)),
       inference('Classify', (message) => exampleCall(parts, readExampleRequest(message, classifyMethod))),
       inference('Regress', (message) => exampleCall(parts, readExampleRequest(message, regressMethod))),
-      inference('MultiInference', (message) => exampleCall(parts, checkedTasks(readMultiRequest(message)), true)),
+      inference('MultiInference', (message) => exampleCall(parts, readMultiRequest(message), true)),
       control(`${predictionService}/GetModelMetadata`, 'metadata', 'GetModelMetadata', metadata),
       control(`${modelService}/GetModelStatus`, 'health', 'GetModelStatus', status),
       control(`${modelService}/HandleReloadConfigRequest`, 'model-repository', 'ReloadConfig', reload),
@@ -67,29 +73,26 @@ export function tfservingGrpc(
 
 type Act = (parts: TfGrpcParts) => UnaryMethod
 
-const codec = { decode: decodeServing, encode: encodeServing }
-
 function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = false): TfCall {
-  const { spec } = asked.tasks[0] as WireExamples['tasks'][number]
+  const spec = asked.tasks[0]?.spec ?? noSpec
   return {
     spec,
-    outputs: () => {
-      requireSignature(spec.signature)
-      return null
+    check: () => {
+      if (isMulti) requireTasks(asked)
+      else requireSignature(spec.signature)
     },
+    outputs: () => null,
     inputs: ({ signature }, reserve) => exampleInputs(asked.examples, signature, options.maxMessageBytes, reserve),
     answer: (response, version) => exampleAnswer(response, asked, version, isMulti),
   }
 }
 
-/** The request, whose tasks are all for one model. Throws INVALID_ARG and UNSUPPORTED. */
-function checkedTasks(request: WireExamples): WireExamples {
-  const [first] = request.tasks
-  if (first === undefined) throw invalid('the request has no tasks')
+/** Throws INVALID_ARG and UNSUPPORTED unless all tasks are for one model, each by a signature of its own. */
+function requireTasks({ tasks }: WireExamples): void {
   const signatures = new Set<string>()
-  for (const { spec, method } of request.tasks) {
+  for (const { spec, method } of tasks) {
     if (spec.name === '') throw invalid('Found ModelSpec with an empty model name.')
-    if (spec.name !== first.spec.name) {
+    if (spec.name !== tasks[0]?.spec.name) {
       throw invalid('All ModelSpecs in a MultiInferenceRequest must access the same model name.')
     }
     const name = spec.signature === '' ? defaultSignature : spec.signature
@@ -97,43 +100,31 @@ function checkedTasks(request: WireExamples): WireExamples {
     signatures.add(name)
     if (!isKnownSignature(spec.signature)) throw invalid(`Requested signature not found in model graph: ${name}`)
     if (method !== classifyMethod && method !== regressMethod) {
-      throw ServerError.withoutStack('UNSUPPORTED', `Unsupported signature method_name: ${method.slice(0, 200)}`)
+      throw ServerError.withoutStack('UNSUPPORTED', `Unsupported signature method_name: ${method}`)
     }
   }
-  return request
-}
-
-/** Throws INVALID_ARG for a request that names no model. */
-function askedModel(
-  serving: TfGrpcParts['serving'],
-  request: MessageValue,
-  caller: Caller,
-  api: 'health' | 'metadata',
-): { readonly name: string; readonly version: string } {
-  if (request['modelSpec'] === null) throw invalid('Missing ModelSpec')
-  const spec = specOf(request)
-  const version = serving.versionOf(spec)
-  requireRight(caller, api, spec.name)
-  return { name: spec.name, version }
 }
 
 const status: Act =
   ({ serving }) =>
   (request, _, caller) => {
-    const { name, version } = askedModel(serving, request, caller, 'health')
+    // A label is not looked at.
+    const { name, version } = requiredSpec(request)
+    requireRight(caller, 'health', name)
     return serving.statusMessage(name, version)
   }
 
 const metadata: Act =
   ({ serving }) =>
   (request, _, caller) => {
-    const { name, version } = askedModel(serving, request, caller, 'metadata')
+    const spec = requiredSpec(request)
+    const { name } = spec
+    requireRight(caller, 'metadata', name)
     const fields = request['metadataField'] as string[]
     if (fields.length === 0) throw invalid('GetModelMetadataRequest must specify at least one metadata_field')
     const other = fields.find((field) => field !== 'signature_def')
-    if (other !== undefined) throw invalid(`Metadata field ${other.slice(0, 200)} is not supported`)
-    if (name === '') throw servableNotFound(name, version)
-    const { version: found, signatures } = serving.metadataMessage(name, version)
+    if (other !== undefined) throw invalid(`Metadata field ${other} is not supported`)
+    const { version: found, signatures } = serving.metadataMessage(name, serving.versionOf(spec))
     const any = { typeUrl: metadataType, value: encodeServing('SignatureDefMap', signatures) }
     return { modelSpec: { name, version: { value: BigInt(found) } }, metadata: new Map([['signature_def', any]]) }
   }
@@ -145,9 +136,9 @@ const reload: Act =
     requireRightForAll(caller, 'model-repository')
     const entries = servingEntries(request['config'] as MessageValue | null, serving.sharedConfigText)
     await serving.reload(entries, grpcChangeOrigin(call, caller))
-    const names = request['metricNames'] as string[]
+    const names = new Set(request['metricNames'] as string[])
     return {
       status: { errorCode: 'OK', errorMessage: '' },
-      metric: names.map((name) => ({ name, int64ValueIncrease: 0n })),
+      metric: Array.from(names, (name) => ({ name, int64ValueIncrease: 0n })),
     }
   }

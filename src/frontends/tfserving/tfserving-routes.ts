@@ -29,15 +29,17 @@ export function tfservingRoutes(parts: RestParts, options: HttpOptions): Route[]
   const metadata = shown('metadata', (name, version) => serving.metadataJson(name, version))
   return places.flatMap((place) => [
     ...methods.map((method) => large(post(`${place}:${method}`, 'inference', named(parts, run(method))))),
-    get(place, 'health', named(parts, status)),
+    // A label is not looked at: all versions are told.
+    get(place, 'health', named(parts, status, false)),
     get(`${place}/metadata`, 'metadata', named(parts, metadata)),
   ])
 }
 
-/** The routes of the port of its own: TensorFlow Serving lists no models, and has one answer to every other path and verb. */
+/** The routes of the port of its own: TensorFlow Serving lists no models, and has one answer to every other path and verb below `/v1/`. */
 export const tfservingOwnRoutes = (routes: readonly Route[]): Route[] => [
-  ...routes.map((route) => ({ ...route, methods: anyMethod, ignoresCase: true, handle: strict(route) })),
-  get('/v1/models', 'metadata', (http) => http.respond(refusal('Missing model name in request.'))),
+  ...[...routes, get('/v1/models', 'metadata', (http) => http.respond(refusal('Missing model name in request.')))].map(
+    (route) => ({ ...route, methods: anyMethod, ignoresCase: true, handle: strict(route) }),
+  ),
   { ...get(everyOtherPath, 'metadata', refuseMalformed), methods: anyMethod },
 ]
 
@@ -52,12 +54,13 @@ function strict({ path, methods: [verb], handle }: Route): RouteHandler {
 }
 
 function refuseMalformed(http: PortRequest): void {
-  const isPreflight = http.method === 'OPTIONS' && /^https?:\/\//.test(headerOf(http.headers, 'origin') ?? '')
-  if (isPreflight) http.respond(new HttpResponse(200, jsonType, []))
-  else http.respond(refusal(`Malformed request: ${http.method} ${http.target.slice(0, 200)}`))
+  const { method, target, headers } = http
+  if (!/^\/v1\//i.test(target)) http.respond(refusal('Not Found', 404))
+  else if (method !== 'OPTIONS') http.respond(refusal(`Malformed request: ${method} ${target}`))
+  else http.respond(new HttpResponse(/https?:\/\//.test(headerOf(headers, 'origin') ?? '') ? 200 : 400, jsonType, []))
 }
 
-const refusal = (text: string): HttpResponse => new HttpResponse(400, jsonType, [tfErrorBody(text)])
+const refusal = (text: string, status = 400): HttpResponse => new HttpResponse(status, jsonType, [tfErrorBody(text)])
 
 const shown =
   (action: 'health' | 'metadata', show: (name: string, version: string) => Buffer): RouteHandler =>
@@ -70,21 +73,18 @@ const shown =
 const answerError = (http: PortRequest, error: ServerError): void => http.respond(tfErrorResponse(error))
 
 /** Hands on the name and the version that a path stands for, and tells errors in the form of the protocol. */
-const named = ({ serving }: RestParts, handle: RouteHandler): RouteHandler =>
+const named = ({ serving }: RestParts, handle: RouteHandler, hasLabels = true): RouteHandler =>
   telling(answerError, (http, sent, digits, caller) => {
-    const name = decoded(sent, 'model name')
+    const name = decoded(sent)
     if (digits !== '' && (digits.length > 19 || BigInt(digits) > largestVersion)) {
-      throw invalid(`Failed to convert version: ${digits.slice(0, 40)} to numeric.`)
+      throw invalid(`Failed to convert version: ${digits} to numeric.`)
     }
     const version = digits === '' ? '' : String(BigInt(digits))
-    const inPath = digits === '' ? /^[^?]*\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
-    const label = inPath === undefined ? null : decoded(inPath, 'model version label')
+    const isLabelled = hasLabels && digits === ''
+    const inPath = isLabelled ? /^[^?]*\/labels\/([^/:?]+)/i.exec(http.target)?.[1] : undefined
+    const label = inPath === undefined ? null : decoded(inPath)
     handle(http, name, serving.versionOf({ name, version, label }), caller)
   })
 
-function decoded(text: string, what: string): string {
-  if (!text.includes('%')) return text
-  const plain = percentDecoded(text)
-  if (plain === null) throw invalid(`Failed to decode ${what}:${text.slice(0, 200)}`)
-  return plain
-}
+/** What is no escape stays as it is. */
+const decoded = (text: string): string => (text.includes('%') ? (percentDecoded(text) ?? text) : text)

@@ -74,6 +74,7 @@ export function inferenceMethod(
   { log, engine }: InferenceParts,
   path: string,
   begin: (message: Buffer, call: PortCall, caller: Caller) => void,
+  statusOf: (error: ServerError) => GrpcStatus = (error) => GrpcStatus.of(error),
 ): GrpcMethod {
   // HOT: once per inference.
   const take = (message: Buffer, call: PortCall, caller: Caller): void => {
@@ -84,7 +85,7 @@ export function inferenceMethod(
       if (!(reason instanceof ServerError)) throw reason
       const error = engine.wording.tell(reason)
       engine.refusals.count(error)
-      call.finish(GrpcStatus.of(error))
+      call.finish(statusOf(error))
     }
   }
   return {

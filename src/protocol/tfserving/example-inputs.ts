@@ -7,7 +7,7 @@ import { malformed, ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { elementArray, elementBytes, integerBounds } from '../../tensor/data-type.ts'
 import { elementCount, shapeText, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { readJsonExamples } from './example-json.ts'
+import { readJsonExamples, requireSignature } from './example-json.ts'
 import { invalid, type ParsedTfBody, type TfReadOptions } from './predict-request.ts'
 
 /** Fields and values that are read in one step: less than a millisecond. */
@@ -49,9 +49,10 @@ export function* exampleInputs(
 
 /** The body of `:classify` and `:regress`, read at once. */
 export function readTfExamples(body: Uint8Array, { signature, limits }: TfReadOptions): ParsedTfBody {
-  const examples = readJsonExamples(body)
+  const { signatureName, examples } = readJsonExamples(body)
+  requireSignature(signatureName)
   const inputs = lastOf(exampleInputs(examples, signature, limits.maxInputBytes))
-  return { inputs, isColumnar: false, rows: examples.length }
+  return { inputs, isColumnar: false, rows: examples.length, ranks: null }
 }
 
 function* textElements(values: readonly Buffer[], maxBytes: number): Generator<void, Uint8Array> {

@@ -4,6 +4,7 @@ import type { ServerError } from '../../base/server-error.ts'
 import type { MessageValue } from '../../protobuf/message-codec.ts'
 import { jsonDebugText, jsonTypeName } from '../json-debug-text.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
+import { isBase64 } from '../json-text-element.ts'
 import { firstValue, inTheirWords, invalid } from './predict-request.ts'
 import { encodeServing } from './serving-messages.ts'
 import { inContext } from './serving-request.ts'
@@ -12,7 +13,10 @@ import { isKnownSignature } from './tensorflow-type.ts'
 /** Values of all examples together. The document is kept whole, and a value costs more memory than its text. */
 const mostValues = 65_536
 
-export function readJsonExamples(body: Uint8Array): readonly Buffer[] {
+type JsonExamples = { readonly signatureName: string; readonly examples: readonly Buffer[] }
+
+/** Throws what is wrong with a body whatever model it is for. */
+export function readJsonExamples(body: Uint8Array): JsonExamples {
   let document: JsonNode
   try {
     document = parseJsonDocument(firstValue(body), mostValues)
@@ -25,21 +29,20 @@ export function readJsonExamples(body: Uint8Array): readonly Buffer[] {
   if (signature !== undefined && typeof signature !== 'string') {
     throw misformed("not formatted correctly. 'signature_name' key must be a string value.")
   }
-  requireSignature(signature ?? '')
   const context = memberOf(document, 'context')
   const shared = context === undefined ? noBytes : encodeExample(context)
   const examples = memberOf(document, 'examples')
   if (examples === undefined) throw misformed("When method is classify, key 'examples' is expected and was not found")
   if (!Array.isArray(examples)) throw misformed("Expecting 'examples' value to be an list/array")
   if (examples.length === 0) throw misformed("'examples' value is an empty array")
-  return inContext(shared, examples.map(encodeExample))
+  return { signatureName: signature ?? '', examples: inContext(shared, examples.map(encodeExample)) }
 }
 
 const noBytes = Buffer.alloc(0)
 
 /** Throws unless a model has a signature of that name. */
 export function requireSignature(name: string): void {
-  if (!isKnownSignature(name)) throw invalid(`No signature was found with the name: ${name.slice(0, 200)}`)
+  if (!isKnownSignature(name)) throw invalid(`No signature was found with the name: ${name}`)
 }
 
 type Kind = 'bytes' | 'float' | 'int64'
@@ -57,8 +60,12 @@ function featureOf(name: string, values: readonly JsonNode[]): MessageValue {
   if (first === undefined) return {}
   const kind = kindOf(first, name)
   const value = values.map((each) => {
-    if (kindOf(each, name) !== kind)
+    if (kindOf(each, name) !== kind) {
       throw invalid(`Unexpected element type in feature: ${name} expecting type: ${kind}`)
+    }
+    if (typeof each === 'bigint' && BigInt.asIntN(64, each) !== each) {
+      throw invalid(`Feature: ${name} has uint64_t element. Only int64_t is supported.`)
+    }
     return kind === 'bytes' ? bytesOf(each) : typeof each === 'boolean' ? Number(each) : each
   })
   return { [listNames[kind]]: { value } }
@@ -67,12 +74,8 @@ function featureOf(name: string, values: readonly JsonNode[]): MessageValue {
 function kindOf(value: JsonNode, name: string): Kind {
   if (typeof value === 'string' || isB64Object(value)) return 'bytes'
   if (typeof value === 'number') return 'float'
-  if (typeof value === 'boolean') return 'int64'
-  if (typeof value !== 'bigint') {
-    throw invalid(`Feature: ${name} has element with unexpected JSON type: ${jsonTypeName(value)}`)
-  }
-  if (BigInt.asIntN(64, value) === value) return 'int64'
-  throw invalid(`Feature: ${name} has uint64_t element. Only int64_t is supported.`)
+  if (typeof value === 'boolean' || typeof value === 'bigint') return 'int64'
+  throw invalid(`Feature: ${name} has element with unexpected JSON type: ${jsonTypeName(value)}`)
 }
 
 /** `{"b64": "…"}` and no other member. */
@@ -82,6 +85,6 @@ const isB64Object = (node: JsonNode): boolean =>
 function bytesOf(value: JsonNode): Buffer {
   if (typeof value === 'string') return Buffer.from(value)
   const text = memberOf(value, 'b64') as string
-  if (!/^[\w+/-]*={0,2}$/.test(text)) throw invalid('Unable to base64 decode')
+  if (!isBase64(text)) throw invalid('Unable to base64 decode')
   return Buffer.from(text, 'base64')
 }

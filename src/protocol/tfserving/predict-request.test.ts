@@ -32,6 +32,7 @@ test('numbers of any length become the nearest float', () => {
 test('members come in any order, the first of a name counts, and what is wrong is told in order', () => {
   assert.equal(read('{"signature_name":"serving_default","instances":[[1,2]],"instances":"no"}').bytes.length, 16)
   assert.equal(read('{"more":[{}],"instances":[[1,2]],"signature_name":""}').bytes.length, 16)
+  assert.equal(read('{"signature_name":"","signature_name":5,"instances":[[1,2]]}').bytes.length, 16)
   assert.throws(() => read('{"instances":["a"],"signature_name":"other"}'), /Serving signature name: "other" not found/)
   assert.throws(() => read('{"instances":["a"],'), /JSON Parse error/)
   assert.throws(() => read('{"instances":["a"],"inputs":[1]}'), /expecting only one of/)

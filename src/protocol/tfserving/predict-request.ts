@@ -2,9 +2,9 @@
 // text is read once, straight into the tensors. What is wrong is told in TensorFlow Serving's words.
 
 import { ServerError } from '../../base/server-error.ts'
-import type { ModelSignature } from '../../config/model-signature.ts'
+import type { InputSpec, ModelSignature } from '../../config/model-signature.ts'
 import { WordedError } from '../../model/worded-error.ts'
-import { withOnes } from '../../tensor/shape.ts'
+import { shapesEqual, shapeText } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { InferReadOptions } from '../infer-request-reader.ts'
 import { jsonDebugText, jsonTypeName } from '../json-debug-text.ts'
@@ -12,7 +12,8 @@ import { parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { char, JsonScanner } from '../json-scanner.ts'
 import { b64Name, NestedValues, type NestedMistake } from '../nested-values.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { formless, isKnownSignature, tensorflowName } from './tensorflow-type.ts'
+import { inModelShapes, type InputRanks } from './input-ranks.ts'
+import { formless, isKnownSignature, tensorflowName, typeInJson } from './tensorflow-type.ts'
 
 /** What was in the body of a request. */
 export type ParsedTfBody = {
@@ -21,6 +22,8 @@ export type ParsedTfBody = {
   readonly isColumnar: boolean
   /** How many examples there were; 0 where there are none. */
   readonly rows: number
+  /** Null: the inputs came in the shapes of the model. */
+  readonly ranks: InputRanks | null
 }
 
 /** Of a body in JSON. */
@@ -42,11 +45,23 @@ export function readTfPredict(body: Uint8Array, { signature, limits }: TfReadOpt
   }
 }
 
+/** Throws what is wrong with a body whatever model it is for. */
+export function requireTfPredict(body: Uint8Array): void {
+  try {
+    const scanner = new JsonScanner(body)
+    const { signatureName } = passOver(scanner, () => false)
+    scanner.position = signatureName
+    if (signatureName >= 0) requireSignatureText(scanner)
+  } catch (reason) {
+    throw inTheirWords(reason)
+  }
+}
+
 /** RapidJSON's texts are those of the scanner; TensorFlow Serving has its own words around them. */
 export function inTheirWords(reason: unknown): unknown {
   if (!(reason instanceof WordedError) || reason.kind !== 'jsonSyntax') return reason
   const { text, offset } = reason.facts as { readonly text: string; readonly offset: number }
-  if (text === 'The document is empty.') return invalid('JSON Parse error: The document is empty')
+  if (text === 'The document is empty.' && offset === 0) return invalid('JSON Parse error: The document is empty')
   return invalid(`JSON Parse error: ${text} at offset: ${offset}`)
 }
 
@@ -62,6 +77,35 @@ export function firstValue(body: Uint8Array): Buffer {
 /** Where a member of the request begins; -1: it is not there. */
 type Places = { instances: number; inputs: number; signatureName: number }
 
+/** Passes over the document. `read` is called at the value of each member that counts, and tells whether it has read the value. */
+function passOver(scanner: JsonScanner, read: (member: keyof Places) => boolean): Places {
+  const places: Places = { instances: -1, inputs: -1, signatureName: -1 }
+  if (scanner.startDocument() !== char.leftBrace) throw misformed(scanner, 'Is not object')
+  for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
+    const member = memberOf(scanner, places)
+    if (member !== null) places[member] = scanner.position
+    if (member === null || !read(member)) scanner.skipValue()
+  }
+  return places
+}
+
+/** Of two members of one name the first counts. */
+function memberOf(scanner: JsonScanner, places: Places): keyof Places | null {
+  if (places.instances < 0 && scanner.stringIs(instancesName)) return 'instances'
+  if (places.inputs < 0 && scanner.stringIs(inputsName)) return 'inputs'
+  return places.signatureName < 0 && scanner.stringIs(signatureMember) ? 'signatureName' : null
+}
+
+function requireSignatureText(scanner: JsonScanner): void {
+  if (scanner.peek() === char.quote) return
+  throw misformed(scanner, "not formatted correctly. 'signature_name' key must be a string value.")
+}
+
+function misformed({ bytes }: JsonScanner, what: string): ServerError {
+  const document = firstValue(bytes)
+  return invalid(`JSON Value: ${jsonDebugText(nodeOf(document, 0, document.length))} ${what}`)
+}
+
 class TfPredictReader {
   readonly #scanner: JsonScanner
   readonly #signature: ModelSignature
@@ -70,9 +114,7 @@ class TfPredictReader {
   constructor(body: Uint8Array, signature: ModelSignature, limits: RequestLimits) {
     this.#scanner = new JsonScanner(body)
     this.#signature = signature
-    this.#columns = signature.inputs.map(
-      (spec) => new Column(this.#scanner, spec, limits, !formless.has(spec.dataType)),
-    )
+    this.#columns = signature.inputs.map((spec) => new Column(this.#scanner, spec, limits))
   }
 
   /**
@@ -80,33 +122,25 @@ class TfPredictReader {
    * what is wrong with a member in TensorFlow Serving's order. HOT: once per request.
    */
   read(atOnce: boolean): ParsedTfBody {
-    const scanner = this.#scanner
-    const places: Places = { instances: -1, inputs: -1, signatureName: -1 }
-    if (scanner.startDocument() !== char.leftBrace) throw this.#misformed('Is not object')
-    for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
-      const member = this.#memberOf(places)
-      if (member !== null) places[member] = scanner.position
-      if (member !== null && atOnce) this.#readMember(member, scanner.position)
-      else scanner.skipValue()
-    }
-    const { instances, inputs, signatureName } = places
+    const { instances, inputs, signatureName } = passOver(this.#scanner, (member) => this.#readAtOnce(atOnce, member))
     if (!atOnce && signatureName >= 0) this.#readMember('signatureName', signatureName)
     if (instances >= 0 && inputs >= 0) {
-      throw this.#misformed("Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist ")
+      throw misformed(
+        this.#scanner,
+        "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist ",
+      )
     }
     if (instances < 0 && inputs < 0) throw invalid("Missing 'inputs' or 'instances' key")
     if (!atOnce) this.#readMember(instances >= 0 ? 'instances' : 'inputs', Math.max(instances, inputs))
     const isColumnar = inputs >= 0
     const given = this.#columns.filter((column) => column.isGiven)
-    return { inputs: given.map((column) => column.finish(this.#signature, isColumnar)), isColumnar, rows: 0 }
+    const tensors = given.map((column) => column.finish(isColumnar))
+    return { ...inModelShapes(tensors, this.#signature), isColumnar, rows: 0 }
   }
 
-  /** Of two members of one name the first counts; of two signatures the last one. */
-  #memberOf(places: Places): keyof Places | null {
-    const scanner = this.#scanner
-    if (places.instances < 0 && scanner.stringIs(instancesName)) return 'instances'
-    if (places.inputs < 0 && scanner.stringIs(inputsName)) return 'inputs'
-    return scanner.stringIs(signatureMember) ? 'signatureName' : null
+  #readAtOnce(atOnce: boolean, member: keyof Places): boolean {
+    if (atOnce) this.#readMember(member, this.#scanner.position)
+    return atOnce
   }
 
   #readMember(member: keyof Places, place: number): void {
@@ -118,25 +152,16 @@ class TfPredictReader {
 
   #readSignatureName(): void {
     const scanner = this.#scanner
-    if (scanner.peek() !== char.quote) {
-      throw this.#misformed("not formatted correctly. 'signature_name' key must be a string value.")
-    }
+    requireSignatureText(scanner)
     scanner.scanString()
     const name = scanner.stringValue()
-    if (!isKnownSignature(name)) {
-      throw invalid(`Serving signature name: "${name.slice(0, 200)}" not found in signature def`)
-    }
-  }
-
-  #misformed(what: string): ServerError {
-    const document = firstValue(this.#scanner.bytes)
-    return invalid(`JSON Value: ${jsonDebugText(nodeOf(document, 0, document.length))} ${what}`)
+    if (!isKnownSignature(name)) throw invalid(`Serving signature name: "${name}" not found in signature def`)
   }
 
   #readInstances(): void {
     const scanner = this.#scanner
-    if (scanner.peek() !== char.leftBracket) throw this.#misformed("Expecting 'instances' to be an list/array")
-    if (!scanner.nextElement(true)) throw this.#misformed("No values in 'instances' array")
+    if (scanner.peek() !== char.leftBracket) throw misformed(scanner, "Expecting 'instances' to be an list/array")
+    if (!scanner.nextElement(true)) throw misformed(scanner, "No values in 'instances' array")
     const areObjects = this.#isPlainObject()
     if (!areObjects && this.#columns.length !== 1) {
       throw invalid(
@@ -246,17 +271,41 @@ function nodeOf(bytes: Buffer, start: number, end: number): JsonNode {
 
 /** The elements of one input: the rows of all instances, or one nested list. */
 class Column extends NestedValues {
-  readonly isOptional = this.spec.isOptional
+  readonly isOptional: boolean
   rowCount = 0
   isGiven = false
+  readonly #limits: RequestLimits
+
+  constructor(scanner: JsonScanner, spec: InputSpec, limits: RequestLimits) {
+    super(scanner, spec, limits, !formless.has(spec.dataType), typeInJson(spec.dataType))
+    this.#limits = limits
+    this.isOptional = spec.isOptional
+  }
 
   readRow(): void {
-    const before = this.elementCount
-    const firstSize = this.rowCount === 0 ? -1 : before / this.rowCount
-    this.readWhole()
+    const { rowCount, elementCount } = this
+    const start = this.scanner.position
+    try {
+      this.readWhole()
+    } catch (reason) {
+      throw rowCount === 0 ? reason : this.#rowMistake(reason, start, elementCount / rowCount)
+    }
     this.rowCount++
-    const size = this.elementCount - before
-    if (firstSize >= 0 && size !== firstSize) throw invalid(`Expecting tensor size: ${firstSize} but got: ${size}`)
+  }
+
+  /** TensorFlow Serving reads each row by itself, and then compares it with the first one. */
+  #rowMistake(reason: unknown, start: number, firstSize: number): unknown {
+    const alone = new Column(this.scanner, this.spec, this.#limits)
+    this.scanner.position = start
+    try {
+      alone.readWhole()
+    } catch (own) {
+      return own
+    }
+    const { elementCount, sizes } = alone
+    if (elementCount !== firstSize) return invalid(`Expecting tensor size: ${firstSize} but got: ${elementCount}`)
+    if (shapesEqual(sizes, this.sizes)) return reason
+    return invalid(`Expecting shape ${shapeText(this.sizes)} but got: ${shapeText(sizes)}`)
   }
 
   readWhole(): void {
@@ -273,24 +322,26 @@ class Column extends NestedValues {
 
   protected override mistake(what: NestedMistake, start: number, level: number, count: number): ServerError {
     const type = tensorflowName(this.spec.dataType)
-    const value = (): string => `JSON Value: ${jsonDebugText(this.#nodeAt(start))}`
-    if (what === 'form') return ServerError.withoutStack('UNSUPPORTED', `Conversion of ${value()} to type: ${type}`)
+    const node = this.#nodeAt(start)
+    const value = (): string => `JSON Value: ${jsonDebugText(node)}`
+    if (what === 'form' || (what === 'type' && formless.has(this.spec.dataType) && !(node instanceof Map))) {
+      return ServerError.withoutStack('UNSUPPORTED', `Conversion of ${value()} to type: ${type}`)
+    }
     const words: Readonly<Record<Exclude<NestedMistake, 'form'>, () => string>> = {
       list: () => `Encountered list at unexpected level: ${level} expected < ${this.rank}`,
       size: () =>
         `Encountered list at unexpected size: ${count} at level: ${level} expected size: ${this.sizes[level]}`,
       level: () => `${value()} found at incorrect level: ${level + 1} in the JSON DOM. Expected at level: ${this.rank}`,
-      type: () => `${value()} Type: ${jsonTypeName(this.#nodeAt(start))} is not of expected type: ${type}`,
+      type: () => `${value()} Type: ${jsonTypeName(node)} is not of expected type: ${type}`,
       b64: () => `${value()} not formatted correctly for base64 data`,
       base64: () => 'Unable to base64 decode',
     }
     return invalid(words[what]())
   }
 
-  finish({ isBatching }: ModelSignature, isColumnar: boolean): Tensor {
-    const { name, dataType, dims } = this.spec
+  finish(isColumnar: boolean): Tensor {
+    const { name, dataType } = this.spec
     const sizes = this.sizes.slice(0, Math.max(this.rank, 0))
-    const shape = isColumnar ? sizes : [this.rowCount, ...sizes]
-    return new Tensor(name, dataType, withOnes(shape, isBatching ? [-1, ...dims] : dims), this.bytes())
+    return new Tensor(name, dataType, isColumnar ? sizes : [this.rowCount, ...sizes], this.bytes())
   }
 }

@@ -17,7 +17,7 @@ const texts = (name: string, shape: number[], ...values: (string | Buffer)[]): T
   return new Tensor(name, 'BYTES', shape, Buffer.concat(parts))
 }
 const written = (isColumnar: boolean, ...outputs: Tensor[]): string =>
-  writeTfPredict(InferenceResponse.of(outputs), { isColumnar }).toString()
+  writeTfPredict(InferenceResponse.of(outputs), { isColumnar, ranks: null }).toString()
 
 test('decimals are as short as six digits allow, and whole otherwise', () => {
   const cases: [number, string][] = [
@@ -82,6 +82,11 @@ test('columns have an element on each line', () => {
     ]
 }`,
   )
+})
+
+test('lists around an object count for its indentation', () => {
+  const shown = '{\n    "predictions": [[{\n                "b64": "eA=="\n            }]\n    ]\n}'
+  assert.equal(written(false, texts('a_bytes', [1, 1], 'x')), shown)
 })
 
 test('texts of a name that ends in _bytes are base64', () => {

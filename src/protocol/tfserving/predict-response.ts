@@ -7,14 +7,16 @@ import { doubleText, floatText } from '../decimal-text.ts'
 import { shownError } from '../error-body.ts'
 import { JsonTextWriter } from '../json-text-writer.ts'
 import { NestedPrinter, printByName, type ElementForms } from '../nested-printer.ts'
-import { invalid } from './predict-request.ts'
+import { inGivenRank } from './input-ranks.ts'
+import { invalid, type ParsedTfBody } from './predict-request.ts'
 import { formless, tensorflowName } from './tensorflow-type.ts'
 
 /** Throws INVALID_ARG where the outputs do not fit the form, in TensorFlow Serving's words. */
 export function writeTfPredict(
-  { outputs }: InferenceResponse,
-  { isColumnar }: { readonly isColumnar: boolean },
+  response: InferenceResponse,
+  { isColumnar, ranks }: Pick<ParsedTfBody, 'isColumnar' | 'ranks'>,
 ): Buffer {
+  const outputs = inGivenRank(response.outputs, ranks)
   if (outputs.length === 0) throw invalid('Cannot convert empty tensor map to JSON')
   const writer = new JsonTextWriter(sizeOf(outputs))
   if (isColumnar) writeColumns(writer, outputs)
@@ -29,7 +31,8 @@ const rowLayout = { open: '\n        {\n            ', between: ',\n            
 const columnLayout = { open: '{\n        ', between: ',\n        ', close: '\n    }', colon: ': ' }
 
 function writeRows(writer: JsonTextWriter, outputs: readonly Tensor[]): void {
-  const printers = outputs.map((output) => new OutputPrinter(writer, output))
+  const isObject = outputs.length > 1
+  const printers = outputs.map((output) => new OutputPrinter(writer, output, isObject ? 3 : 2))
   const rows = rowsOf(outputs)
   const only = printers.length === 1 ? (printers[0] as OutputPrinter) : null
   writer.raw('{\n    "predictions": [')
@@ -55,7 +58,7 @@ function rowsOf(outputs: readonly Tensor[]): number {
 }
 
 function writeColumns(writer: JsonTextWriter, outputs: readonly Tensor[]): void {
-  const printers = outputs.map((output) => new OutputPrinter(writer, output))
+  const printers = outputs.map((output) => new OutputPrinter(writer, output, 0))
   writer.raw('{\n    "outputs": ')
   if (printers.length === 1) printers[0]?.print(0, '    ')
   else printByName(writer, columnLayout, printers, (printer) => printer.print(0, '        '))
@@ -71,9 +74,13 @@ const forms: ElementForms = {
 class OutputPrinter extends NestedPrinter {
   /** Texts whose name ends so are bytes, and printed as base64. */
   readonly #isBytes: boolean
+  /** Of an object in a row: lists on one line count for it. */
+  readonly #indent: string
 
-  constructor(writer: JsonTextWriter, tensor: Tensor) {
+  /** `levels`: how many lists and objects stand around a row. */
+  constructor(writer: JsonTextWriter, tensor: Tensor, levels: number) {
     super(writer, tensor, ', ', forms)
+    this.#indent = '    '.repeat(levels + Math.max(0, tensor.shape.length - 1))
     this.#isBytes = tensor.name.endsWith('_bytes')
     if (!formless.has(tensor.dataType)) return
     throw invalid(`Failed to write JSON value for tensor type: ${tensorflowName(tensor.dataType)}`)
@@ -85,7 +92,7 @@ class OutputPrinter extends NestedPrinter {
       writer.stringBytes(bytes, start, end)
       return
     }
-    const outer = indent ?? '        '
+    const outer = indent ?? this.#indent
     writer.raw(`{\n${outer}    "b64": "`)
     writer.raw(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('base64'))
     writer.raw(`"\n${outer}}`)

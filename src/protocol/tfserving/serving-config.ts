@@ -10,6 +10,7 @@ export type ServingEntry = {
   readonly configText: string
   /** For a folder with a configuration of its own that has no policy. */
   readonly versionPolicyText: string
+  readonly hasPaddedVersions: true
   /** Label → version. */
   readonly labels: ReadonlyMap<string, string>
 }
@@ -26,14 +27,17 @@ export function servingEntries(config: MessageValue | null, batchingText: string
   return (list['config'] as MessageValue[]).map((model) => {
     const [name, folder] = [model['name'] as string, model['basePath'] as string]
     if (name === '') throw invalid('a model of the configuration has no name')
-    if (seen.has(name)) throw invalid(`Illegal setting of duplicate model name: ${name}`)
+    if (seen.has(name)) throw invalid(`Illegal to list model ${name} multiple times in config list`)
     seen.add(name)
-    if (folder === '') throw invalid(`the model '${name}' has no base_path`)
+    if (!/^(\/|[A-Za-z][\w.+-]*:\/\/)/.test(folder)) {
+      throw invalid(`Expected model ${name} to have an absolute path or URI; got base_path()=${folder}`)
+    }
     const labels = new Map<string, string>()
     for (const [label, version] of model['versionLabels'] as Map<string, bigint>) labels.set(label, String(version))
     const policy = (model['modelVersionPolicy'] ?? null) as MessageValue | null
     const versionPolicyText = policyText(policy)
-    return { name, folder, configText: `${versionPolicyText}${batchingText}`, versionPolicyText, labels }
+    const configText = `${versionPolicyText}${batchingText}`
+    return { name, folder, configText, versionPolicyText, hasPaddedVersions: true, labels }
   })
 }
 

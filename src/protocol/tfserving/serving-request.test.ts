@@ -40,6 +40,13 @@ test('more inputs than --max-request-tensors are refused', () => {
   assert.throws(() => readPredictRequest(writer.finish(), limits), /--max-request-tensors/)
 })
 
+test('a request without a ModelSpec is refused', () => {
+  const inputs = new ProtobufWriter()
+  inputs.nested(2, () => undefined)
+  assert.throws(() => readPredictRequest(inputs.finish(), limits), { message: 'Missing ModelSpec' })
+  assert.throws(() => readExampleRequest(Buffer.alloc(0), classifyMethod), { message: 'Missing ModelSpec' })
+})
+
 test('256 tasks are the most, and a context is not copied beyond 16 MiB', () => {
   const tasks = (count: number): Buffer => {
     const writer = new ProtobufWriter()
@@ -49,6 +56,7 @@ test('256 tasks are the most, and a context is not copied beyond 16 MiB', () => 
   assert.equal(readMultiRequest(tasks(256)).tasks.length, 256)
   assert.throws(() => readMultiRequest(tasks(257)), /more than 256 tasks/)
   const writer = new ProtobufWriter()
+  writer.nested(1, () => writer.textField(1, 'm'))
   writer.nested(2, () =>
     writer.nested(2, () => {
       writer.tag(2, 2)

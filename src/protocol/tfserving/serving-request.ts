@@ -1,6 +1,7 @@
 // The inference requests of TensorFlow Serving's gRPC services from their wire form. Tensors and examples stay views on the
 // message: what is in them is read later, perhaps in steps.
 
+import type { ServerError } from '../../base/server-error.ts'
 import type { MessageValue } from '../../protobuf/message-codec.ts'
 import { ProtobufReader } from '../../protobuf/protobuf-reader.ts'
 import { tooManyTensors, type InferLimits } from '../request-limits.ts'
@@ -20,7 +21,7 @@ export type WireModelSpec = {
 type WireTensor = { readonly start: number; readonly end: number }
 
 export type WirePredict = {
-  spec: WireModelSpec
+  readonly spec: WireModelSpec
   readonly inputs: Map<string, WireTensor>
   readonly outputFilter: string[]
 }
@@ -29,7 +30,7 @@ type WireTask = { readonly spec: WireModelSpec; readonly method: string }
 /** What is asked of the examples: one task, or those of a MultiInferenceRequest. */
 export type WireExamples = { readonly tasks: readonly WireTask[]; readonly examples: readonly Buffer[] }
 
-const noSpec = (): WireModelSpec => ({ name: '', version: '', label: null, signature: '' })
+export const noSpec: Readonly<WireModelSpec> = { name: '', version: '', label: null, signature: '' }
 
 /** The most tasks of a MultiInferenceRequest. Each needs a signature of its own. */
 const mostTasks = 256
@@ -37,10 +38,11 @@ const mostTasks = 256
 /** HOT: once per inference. Throws INVALID_ARG. */
 export function readPredictRequest(bytes: Buffer, limits: InferLimits): WirePredict {
   const reader = new ProtobufReader(bytes)
-  const request: WirePredict = { spec: noSpec(), inputs: new Map(), outputFilter: [] }
+  let spec: WireModelSpec | null = null
+  const request = { inputs: new Map<string, WireTensor>(), outputFilter: [] as string[] }
   while (reader.at < reader.end) {
     const tag = reader.tag()
-    if (tag === 10) request.spec = readSpec(reader)
+    if (tag === 10) spec = readSpec(reader)
     else if (tag === 18) {
       if (request.inputs.size >= limits.maxTensors) throw tooManyTensors('inputs', limits.maxTensors)
       readInput(reader, request.inputs)
@@ -49,8 +51,11 @@ export function readPredictRequest(bytes: Buffer, limits: InferLimits): WirePred
       request.outputFilter.push(reader.name())
     } else reader.skip(tag)
   }
-  return request
+  if (spec === null) throw missingSpec()
+  return { spec, ...request }
 }
+
+const missingSpec = (): ServerError => invalid('Missing ModelSpec')
 
 function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): void {
   const outer = reader.enter()
@@ -70,7 +75,7 @@ function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): voi
 }
 
 function readSpec(reader: ProtobufReader): WireModelSpec {
-  const spec = noSpec()
+  const spec = { ...noSpec }
   for (const outer = reader.enter(); reader.isInside(outer);) {
     const tag = reader.tag()
     if (tag === 10) spec.name = reader.name()
@@ -99,7 +104,7 @@ function readVersion(reader: ProtobufReader): string {
 /** Throws INVALID_ARG. */
 export function readExampleRequest(bytes: Buffer, method: string): WireExamples {
   const request = decodeViews('ClassificationRequest', bytes)
-  return { tasks: [{ spec: specOf(request), method }], examples: examplesOf(request) }
+  return { tasks: [{ spec: requiredSpec(request), method }], examples: examplesOf(request) }
 }
 
 /** Throws INVALID_ARG. */
@@ -113,9 +118,14 @@ export function readMultiRequest(bytes: Buffer): WireExamples {
   }
 }
 
-/** The model that a message of the tables asks for. */
-export function specOf({ modelSpec }: MessageValue): WireModelSpec {
-  if (modelSpec === null) return noSpec()
+/** The model that a message of the tables asks for. Throws INVALID_ARG where it names none. */
+export function requiredSpec(message: MessageValue): WireModelSpec {
+  if (message['modelSpec'] === null) throw missingSpec()
+  return specOf(message)
+}
+
+function specOf({ modelSpec }: MessageValue): WireModelSpec {
+  if (modelSpec === null) return noSpec
   const { name, version, versionLabel, signatureName } = modelSpec as MessageValue
   return {
     name: name as string,

@@ -33,6 +33,10 @@ export const tensorflowEnumName = (dataType: DataType): string => `DT_${rows[dat
 /** Null for a type that no model of this server has: complex, quantised, resources. */
 export const dataTypeOfTensorflow = (number: number): DataType | null => byNumber[number] ?? null
 
+/** JSON has small integers as TensorProto has them: those of 32 bits, which wrap. */
+export const typeInJson = (dataType: DataType): DataType =>
+  listField(dataType) === listField('INT32') ? 'INT32' : dataType
+
 /** TensorFlow Serving has no numbers of these types in JSON. */
 export const formless: ReadonlySet<DataType> = new Set(['FP16', 'BF16', 'UINT16'])
 

@@ -104,6 +104,10 @@ for kind, values in arrays.items():
     getattr(one, field).append(getattr(typed, field)[0])
     got = tf.make_ndarray(predict(model, {"INPUT0": one}).outputs["OUTPUT0"])
     assert got.shape == (1, 5) and (got == array[0, 0]).all(), (kind, got)
+# A tensor that leaves out dimensions of one is answered in its own shape.
+one = tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[2.0])
+got = predict("identity_fp32", {"INPUT0": one}).outputs["OUTPUT0"]
+assert list(got.float_val) == [2.0] and not got.tensor_shape.dim, got
 texts = np.array([[b"a", b"", b"\xff\x00"]], dtype=object)
 assert (tf.make_ndarray(predict("identity_bytes", {"INPUT0": texts}).outputs["OUTPUT0"]) == texts).all()
 
@@ -120,6 +124,18 @@ refused(grpc.StatusCode.NOT_FOUND, "Servable not found for request: Latest(nobod
 refused(grpc.StatusCode.NOT_FOUND, "Servable not found for request: Specific(simple, 7)", lambda: predict("simple", {}, version=7))
 refused(INVALID, "Unrecognized servable version label: canary", lambda: predict("simple", {}, label="canary"))
 refused(INVALID, "ModelSpec has no name specified.", lambda: predict("", {}))
+for rpc, empty in (
+    (predictions.Predict, predict_pb2.PredictRequest()),
+    (predictions.Classify, classification_pb2.ClassificationRequest()),
+    (predictions.Regress, regression_pb2.RegressionRequest()),
+    (predictions.GetModelMetadata, get_model_metadata_pb2.GetModelMetadataRequest()),
+    (control.GetModelStatus, get_model_status_pb2.GetModelStatusRequest()),
+):
+    refused(INVALID, "Missing ModelSpec", lambda: rpc(empty))
+refused(INVALID, "ModelSpec has no name specified.", lambda: predictions.MultiInference(inference_pb2.MultiInferenceRequest()))
+refused(grpc.StatusCode.NOT_FOUND, ("Servable not found for request: Latest(" + "n" * 1024)[:1024] + "...TRUNCATED", lambda: predict("n" * 2000, {}))
+for version in (0, -5, 2**63 - 1, -(2**63)):
+    refused(grpc.StatusCode.NOT_FOUND, "Specific(simple, %d)" % version, lambda: predict("simple", {}, version=version))
 refused(grpc.StatusCode.FAILED_PRECONDITION, 'Serving signature key "x" not found.', lambda: predict("simple", {}, signature="x"))
 refused(INVALID, "input size does not match signature: 1!=2 len({INPUT0}) != len({INPUT0,INPUT1}). Sent extra: {}. Missing but required: {INPUT1}.",
         lambda: predict("simple", {"INPUT0": row}))
@@ -167,12 +183,19 @@ request.input.example_list.examples.extend([example(INPUT0=[1.5])])
 assert predictions.MultiInference(request).results[0].regression_result.regressions[0].value == 1.5
 request.tasks.add(method_name="tensorflow/serving/classify").model_spec.name = "identity_fp32"
 refused(INVALID, "Duplicate evaluation of signature: serving_default", lambda: predictions.MultiInference(request))
+request.tasks[1].model_spec.name = "simple"
+refused(INVALID, "All ModelSpecs in a MultiInferenceRequest must access the same model name.", lambda: predictions.MultiInference(request))
+request.tasks[0].model_spec.name = "nobody"
+refused(grpc.StatusCode.NOT_FOUND, "Latest(nobody)", lambda: predictions.MultiInference(request))
 
 # Metadata and status.
 request = get_model_metadata_pb2.GetModelMetadataRequest()
 spec(request.model_spec, "simple")
 refused(INVALID, "must specify at least one metadata_field", lambda: predictions.GetModelMetadata(request))
 request.metadata_field.append("signature_def")
+request.metadata_field.append("other")
+refused(INVALID, "Metadata field other is not supported", lambda: predictions.GetModelMetadata(request))
+request.metadata_field.pop()
 metadata = predictions.GetModelMetadata(request)
 signatures = get_model_metadata_pb2.SignatureDefMap()
 assert metadata.metadata["signature_def"].Unpack(signatures)
@@ -183,6 +206,8 @@ request = get_model_status_pb2.GetModelStatusRequest()
 spec(request.model_spec, "simple")
 status = control.GetModelStatus(request).model_version_status
 assert [(one.version, one.state, one.status.error_code) for one in status] == [(1, 30, 0)], status
+request.model_spec.version_label = "any"
+assert control.GetModelStatus(request).model_version_status == status
 request.model_spec.name = "nobody"
 refused(grpc.StatusCode.NOT_FOUND, "Could not find any versions of model nobody", lambda: control.GetModelStatus(request))
 
@@ -199,6 +224,12 @@ first["model_version_policy"] = {"all": {}}
 assert reload(first).status.error_code == 0
 assert predict("mine", {"X": np.array([[1.0]], np.float32)}, label="stable").model_spec.version.value == 1
 assert predict("mine", {"X": np.array([[1.0]], np.float32)}).model_spec.version.value == 2
+request = get_model_status_pb2.GetModelStatusRequest()
+spec(request.model_spec, "mine")
+assert [one.version for one in control.GetModelStatus(request).model_version_status] == [2, 1]
+refused(INVALID, "Illegal to list model mine multiple times in config list", lambda: reload(first, first))
+refused(INVALID, "Expected model mine to have an absolute path or URI; got base_path()=here", lambda: reload({"name": "mine", "base_path": "here"}))
+refused(grpc.StatusCode.UNKNOWN, "1 model(s) did not become available: {{{name: gone} due to error: ", lambda: reload(first, {"name": "gone", "base_path": "/nowhere"}))
 assert reload({"name": "other", "base_path": models + "/versioned"}).status.error_code == 0
 refused(grpc.StatusCode.NOT_FOUND, "Latest(mine)", lambda: predict("mine", {"X": np.array([[1.0]], np.float32)}))
 assert predict("other", {"X": np.array([[1.0]], np.float32)}).model_spec.version.value == 2

@@ -17,4 +17,4 @@ class HalfPlusTwo(tf.Module):
 
 
 model = HalfPlusTwo()
-tf.saved_model.save(model, os.path.join(sys.argv[1], "123"), signatures=model.__call__)
+tf.saved_model.save(model, os.path.join(sys.argv[1], "00000123"), signatures=model.__call__)

@@ -44,8 +44,10 @@ test('a SavedModel in its folder of versions serves as it is, with batching', as
     `--backend-config=tensorflow,interpreter=${python}`,
   ])
   const url = `http://${server.furtherAddress('TensorFlow Serving REST service')}/v1/models/half_plus_two`
-  const response = await fetch(`${url}:predict`, { method: 'POST', body: '{"instances": [[1.0], [2.0], [5.0]]}' })
-  assert.equal(await response.text(), '{\n    "predictions": [[2.5], [3.0], [4.5]\n    ]\n}')
+  const predict = async (instances: string): Promise<string> =>
+    (await fetch(`${url}:predict`, { method: 'POST', body: `{"instances": ${instances}}` })).text()
+  assert.equal(await predict('[[1.0], [2.0], [5.0]]'), '{\n    "predictions": [[2.5], [3.0], [4.5]\n    ]\n}')
+  assert.equal(await predict('[1.0, 2.0, 5.0]'), '{\n    "predictions": [2.5, 3.0, 4.5\n    ]\n}')
   assert.match(await (await fetch(url)).text(), /"version": "123"/)
   await rm(folder, { recursive: true })
 })

@@ -103,6 +103,7 @@ test('one model by its name and folder, TLS by a file; a new version is found', 
     ['POST', 'half:sort'],
     ['GET', 'half:sort'],
     ['PUT', 'half/metadata'],
+    ['GET', ''],
   ] as const) {
     // prettier-ignore
     const answer = await fetch(`${url}/${path}`, { method })
@@ -114,7 +115,17 @@ test('one model by its name and folder, TLS by a file; a new version is found', 
   assert.deepEqual(await predict(`${capitals}/half/Versions/1`), { predictions: [[1.5]] })
   assert.equal((await fetch(`${capitals}/half:PREDICT`, { method: 'POST' })).status, 400)
   const preflight = (origin: string): Promise<Response> => fetch(`${url}/half`, { method: 'OPTIONS', headers: { origin } }) // prettier-ignore
-  assert.deepEqual([(await preflight('https://x.org')).status, (await preflight('x')).status], [200, 400])
+  for (const [origin, status] of [
+    ['https://x.org', 200],
+    ['x', 400],
+  ] as const) {
+    // prettier-ignore
+    const answer = await preflight(origin)
+    assert.deepEqual([answer.status, await answer.text()], [status, ''])
+  }
+  assert.equal((await fetch(new URL('/statuspage', url))).status, 404)
+  const listed = await fetch(url, { method: 'POST' })
+  assert.deepEqual(await listed.json(), { error: 'Malformed request: POST /v1/models' })
   await mkdir(path.join(base, '3'))
   const versions = async (): Promise<string> => (await fetch(`${url}/half`)).text()
   await until(async () => /"version": "3",\s+"state": "AVAILABLE"/.test(await versions()), 'version 3 serves')
@@ -154,7 +165,7 @@ test("a link of the program's name, a models.config with labels, batching parame
   await config(`config { name: "second" base_path: "${two}" }`)
   await until(async () => (await fetch(`${url}/second`)).ok, 'the new model serves')
   await until(
-    async () => (await fetch(`${url}/first:predict`, { method: 'POST' })).status === 404,
+    async () => (await fetch(`${url}/first:predict`, { method: 'POST', body: '{}' })).status === 404,
     'the old one is gone',
   )
   assert.equal((await late).status, 504)
