@@ -37,8 +37,12 @@ export class QuietGate {
 
   /** For work that is no program of a thread of a GPU, such as making a session. */
   async among<Result>(work: () => Promise<Result>): Promise<Result> {
-    await new Promise<void>((resolve) => this.enter(false, resolve))
-    this.#longCount++
+    await new Promise<void>((resolve) => {
+      this.enter(false, () => {
+        this.#longCount++
+        resolve()
+      })
+    })
     // Those that came before a session began to be made need not wait for it either.
     this.#letOthersIn()
     try {

@@ -177,6 +177,8 @@ export class InferenceRequest {
   refusal: QueueRefusal | '' = ''
   /** Nobody waits for the answer: it is compared with another one. */
   isShadow = false
+  /** Of `model_warmup`: no client waits for it. */
+  isWarmUp = false
   /** Follows the request for a rollout of its model; null: the request is like any other. */
   watch: RequestWatch | null = null
 

@@ -104,7 +104,8 @@ export class OnnxInstance implements Instance {
     for (const request of live) request.computeInputEndNs = inputEndNs
     if (where === 'offloaded') this.#watch(live)
     const outputPlaces = runner.deviceId === undefined ? null : placesOf(this.#parts, this.#outputs, live)
-    runner.run({ inputs: gathered.inputs, outputs, place: where, outputPlaces }, this.#finished)
+    const isPatient = live[0]?.isWarmUp === true
+    runner.run({ inputs: gathered.inputs, outputs, place: where, isPatient, outputPlaces }, this.#finished)
   }
 
   /** A single request runs from its own bytes, so only several are prepared. `execute` finds bad requests later. */

@@ -50,6 +50,8 @@ export type RunRequest = {
   /** Indexes into the session's outputs: only these are computed. */
   readonly outputs: readonly number[]
   readonly place: Place
+  /** No client waits for the outputs. */
+  readonly isPatient?: boolean
   /** Absent or null: all outputs come back in memory of the host. */
   readonly outputPlaces?: OutputPlaces | null
 }

@@ -202,6 +202,7 @@ function makeRequest(sample: Sample, source: WarmUpSource, sink: InferenceReques
     inputs: sample.inputs.filter(({ name }) => !ownNames.has(name) && signature.inputByName.has(name)),
     sink,
   })
+  request.isWarmUp = true
   validateRequest(request, signature)
   reshapeInputs(request, signature)
   const given = new Map(sample.inputs.map((input) => [input.name, input]))

@@ -230,6 +230,29 @@ test('a shape is recorded when it comes again, has one number and one address, a
   assert.equal(other.isSpoiled, true)
 })
 
+test('while a session is made a request runs without being recorded, and a warm-up waits', { skip }, async () => {
+  const session = await open(addSubModel('batch', 'INT32'), { ...place, hasGraphs: true })
+  const runner = session.createRunner()
+  const input = { shape: [1, 16], bytes: int32(...row(1)) }
+  const request = { inputs: [input, input], outputs: [0] }
+  outputsOf(await run(runner, request))
+  let made = (): void => undefined
+  const making = gpus.gate.among(() => new Promise<void>((resolve) => (made = resolve)))
+  outputsOf(await run(runner, request))
+  let isDone = false
+  const warmedUp = run(runner, { ...request, isPatient: true }).then((result) => {
+    isDone = true
+    return result
+  })
+  await gpus.memory(0)
+  assert.equal(isDone, false)
+  made()
+  await making
+  outputsOf(await warmedUp)
+  runner.close()
+  await session.close()
+})
+
 test(
   'with CUDA graphs all sizes of a batch find the memory of the largest, and inputs in regions are copied there',
   { skip },

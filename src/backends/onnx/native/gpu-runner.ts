@@ -104,8 +104,9 @@ export class GpuRunner implements OnnxRunner {
   #start(plan: GpuPlan, request: RunRequest, finished: Finished): void {
     const { thread, values, lane, session, gate } = this.#parts
     try {
-      // A recording would wait for the session that is being made, and the requests of this batch with it.
-      const isRecorded = this.#graphs?.choose(plan.graphKey, lane, !gate.isOccupied) ?? false
+      // A recording would wait for the session that is being made, and clients with it.
+      const mayRecord = request.isPatient === true || !gate.isOccupied
+      const isRecorded = this.#graphs?.choose(plan.graphKey, lane, mayRecord) ?? false
       const program = plan.program(values, lane, session, this.#runOptions)
       program.isAlone = isRecorded
       thread.run(program, (result) => this.#onResult(plan, request, result, finished))
