@@ -163,6 +163,7 @@ class UploadExchange extends HttpExchange {
     const shape = (one: Shape): Shape => (version.signature.isBatching ? [rows.length, ...one] : one)
     if (input.dataType === 'BYTES') {
       const contents = await Promise.all(this.#each(({ bytes }) => (plan.kind === 'text' ? textOf(bytes) : bytes)))
+      this.reserve(contents.reduce((sum, { length }) => sum + length + 4, 0))
       const elements = await this.#inSlices(bytesElementsInSteps(contents.map((bytes) => [bytes])))
       return new Tensor(input.name, 'BYTES', shape(plan.shape), elements)
     }
