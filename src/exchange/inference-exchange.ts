@@ -24,6 +24,7 @@ import type { InferenceResponse } from '../model/inference-response.ts'
 import { loadFormatHeader, type LoadSource } from '../model/load-source.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import { bodyToReuse } from './body-to-reuse.ts'
+import type { HeldMemory } from './held-memory.ts'
 import { InferenceMeter } from './inference-meter.ts'
 import type { Reading } from './sliced-reading.ts'
 import { refusalAtDoor } from './turned-away.ts'
@@ -50,16 +51,6 @@ type ReadRequest = Omit<InferenceRequestInit, 'modelName' | 'modelVersion' | 're
 
 /** The names of the two moments between which a request was received, as traces spell them. */
 export type ArrivalNames = readonly [start: string, end: string]
-
-/** Where the memory of a request is counted that its client did not send as it is: inputs in shared memory, decoded texts. */
-export type HeldMemory = {
-  /** False: there is no room. */
-  reserve(bytes: number): boolean
-  /** Says why. */
-  refuse(bytes: number): string
-  /** Nobody looks at this body any more: its memory is for the next one. */
-  reuse(body: Buffer): void
-}
 
 /** Calls `done` exactly once, at once or later, with what is to be written in place of the answer. */
 export type Preparation = (done: (error: unknown, prepared: InferenceResponse | null) => void) => void
@@ -91,6 +82,8 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   /** Null unless inputs or outputs lie in shared memory. */
   #regions: RequestRegions | null = null
   #reading: Reading | null = null
+  /** Counted for what is made of the request while it is read. */
+  #readingBytes = 0
   /** Null: nobody counts what the caller uses. */
   #meter: InferenceMeter | null = null
   /** 0 while nothing is traced. */
@@ -349,7 +342,9 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     return { modelName: this.version.name, inputs, reserve: (bytes) => this.reserve(bytes) }
   }
 
+  /** In place of what was counted for them while they were made. */
   #reserveInputs(inputs: ReadRequest['inputs']): void {
+    this.memory?.release(this.#readingBytes)
     let bytes = 0
     for (const input of inputs) bytes += input.bytes.length
     this.reserve(bytes)
@@ -359,6 +354,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
   protected reserve(bytes: number): void {
     const { memory } = this
     if (memory?.reserve(bytes) === false) throw ServerError.withoutStack('UNAVAILABLE', memory.refuse(bytes))
+    this.#readingBytes += bytes
   }
 
   #expect(): () => void {

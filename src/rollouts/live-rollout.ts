@@ -21,7 +21,7 @@ import type { EvidenceSums } from './judge/metric-sums.ts'
 import type { ArmName } from './judge/paired-values.ts'
 import { emptySample, fillSample } from './fill-sample.ts'
 import { RolloutArm, type ArmSettings } from './rollout-arm.ts'
-import { armOfSequence, rolloutChooser } from './rollout-chooser.ts'
+import { armWith, begunSequence, rolloutChooser } from './rollout-chooser.ts'
 import type { ExperimentPlan, RolloutPlan, ShadowStep } from './rollout-plan.ts'
 import { RolloutRouter } from './rollout-router.ts'
 import { isFailureOfModel, RoutedRequest, type RoutedRequests } from './routed-request.ts'
@@ -206,7 +206,8 @@ class LiveRollout implements RoutedRequests, FeedbackTaker, SequenceKeeper {
 
   holdsSequence(facts: RequestFacts): boolean {
     const hasSequences = this.arms.some((arm) => (arm.ready()?.config.sequenceBatching ?? null) !== null)
-    return hasSequences && armOfSequence(this.arms, facts) !== null
+    const sequence = hasSequences ? begunSequence(facts) : null
+    return sequence !== null && armWith(this.arms, sequence) !== null
   }
 
   /** Sequences end where they began, unless the plan ends them with the rollback. */

@@ -2,7 +2,7 @@
 
 import type { Chooser, ChoiceWatch } from '../model/choice.ts'
 import type { ModelVersion } from '../model/model-version.ts'
-import { begunSequence, ownOfSequence } from './rollout-chooser.ts'
+import { begunSequence } from './rollout-chooser.ts'
 import type { SequenceKeeper } from './sequence-keeper.ts'
 
 /** `find` gives null while the other version does not serve: then the model serves its requests itself. */
@@ -11,7 +11,8 @@ export function redirectChooser(find: () => ModelVersion | null): Chooser {
     if (version !== '') return model.find(version)
     const other = find()
     if (other === null) return model.find('')
-    const own = other.config.sequenceBatching === null ? null : ownOfSequence(model, facts)
+    const sequence = other.config.sequenceBatching === null ? null : begunSequence(facts)
+    const own = sequence === null ? null : model.versionWithSequence(sequence)
     if (own !== null) return own
     facts.watch = new RedirectedRequest(model.name, other)
     return other

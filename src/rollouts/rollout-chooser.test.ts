@@ -110,6 +110,8 @@ describe('a request', () => {
     assert.equal(choose({ ...options, heldByCandidate: 'talk-2' }).version, '1')
     assert.deepEqual(choose({ ...options, weight: 10_000, heldByOld: 'talk-1' }).assigned, [])
     assert.equal(choose({ ...options, weight: 10_000, heldByOld: 'talk-1' }).version, 'old')
+    assert.equal(choose({ ...options, heldByCandidate: 'talk-1' }).heads, 1)
+    assert.equal(choose({ ...options, heldByOld: 'talk-1' }).heads, 1, 'the body is read once')
     const over = { ...options, heldByCandidate: 'talk-1', areSequencesOver: true }
     assert.throws(() => choose(over), /the sequence has ended/)
   })

@@ -1,6 +1,6 @@
 // The Chooser of a model with a live rollout: a thin layer between the Engine's Choice and the router.
 
-import type { Chooser, RequestFacts, VersionChoice } from '../model/choice.ts'
+import type { Chooser, RequestFacts } from '../model/choice.ts'
 import type { ModelVersion } from '../model/model-version.ts'
 import type { RequestOrigin } from '../model/request-origin.ts'
 import { AskedFacts } from './asked-facts.ts'
@@ -42,13 +42,15 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
     if (version !== '') return model.find(version)
     const standard = stable.find()
     const hasSequences = standard.config.sequenceBatching !== null
-    if (hasSequences) {
-      const arm = armOfSequence(arms, facts)
+    const sequence = hasSequences ? begunSequence(facts) : null
+    if (sequence !== null) {
+      const arm = armWith(arms, sequence)
       if (arm !== null) {
         rollout.requireSequences(arm)
         return follow(facts, arm, arm.find(), null, false)
       }
-      const own = ownOfSequence(model, facts)
+      // A version that left with an earlier rollout may still end its sequences.
+      const own = model.versionWithSequence(sequence)
       if (own !== null) return own
     }
     const { arm: index, bucket, isForced, isDrawn } = router.route(asked.of(facts, hasSequences))
@@ -63,19 +65,11 @@ export function rolloutChooser({ router, rollout, countryOf }: ChooserSettings):
   }
 }
 
-/** Null: the request begins a sequence, belongs to none, or no arm has its sequence. */
-export function armOfSequence(arms: readonly RolloutArm[], facts: RequestFacts): RolloutArm | null {
-  const id = begunSequence(facts)
-  return id === null ? null : (arms.find((arm) => arm.ready()?.holdsSequence(id) === true) ?? null)
-}
+/** Null: no arm has the sequence. */
+export const armWith = (arms: readonly RolloutArm[], sequence: bigint | string): RolloutArm | null =>
+  arms.find((arm) => arm.ready()?.holdsSequence(sequence) === true) ?? null
 
-/** The same with the versions of the model itself: one that left with an earlier rollout may still end its sequences. */
-export function ownOfSequence(model: VersionChoice, facts: RequestFacts): ModelVersion | null {
-  const id = begunSequence(facts)
-  return id === null ? null : model.versionWithSequence(id)
-}
-
-/** The sequence that the request goes on with; null: it begins one, or belongs to none. */
+/** The sequence that the request goes on with; null: it begins one, or belongs to none. Reads the head of the body. */
 export function begunSequence(facts: RequestFacts): bigint | string | null {
   const { correlationId, isSequenceStart } = facts.head()
   return correlationId === 0n || correlationId === '' || isSequenceStart ? null : correlationId

@@ -453,6 +453,22 @@ test('while its model runs, an upload counts as much memory as its input has', a
   }
 })
 
+test('the copy of a long text is counted before it is made', async () => {
+  const body = Buffer.alloc(16 * 1024 * 1024, 'x')
+  const earlierRuns = runs
+  let mostBytes = 0
+  const onStart = (client: unknown): void => {
+    const look = (): void => {
+      if (runs > earlierRuns) return
+      mostBytes = Math.max(mostBytes, (client as InjectedRequest).memory.server.requestBytes)
+      setImmediate(look)
+    }
+    look()
+  }
+  await inject(fixture.frontend, { method: 'POST', path: '/v2/models/counted/predict', body, onStart })
+  assert.ok(mostBytes >= body.length, `${mostBytes}`)
+})
+
 test('256 pictures wait for a thread, and no more', async () => {
   const size = { height: 2, width: 2, channels: 3, isGrey: false, isReversed: false, isPlanar: true, shorterSide: 0 }
   const range = { scale: 1, mean: [0, 0, 0], std: [1, 1, 1] }

@@ -189,7 +189,8 @@ class GrpcPrediction extends CallExchange {
  */
 class PredictionStream {
   readonly #call: PortCall
-  #isAnswering = false
+  /** That is being answered. */
+  #message: Buffer | null = null
   #endStatus: GrpcStatus | null = null
 
   constructor(parts: GrpcParts, call: PortCall, caller: Caller) {
@@ -197,7 +198,7 @@ class PredictionStream {
     let known = caller
     call.onRenewed = (renewed) => (known = renewed)
     call.onMessage = (message) => {
-      this.#isAnswering = true
+      this.#message = message
       call.setPaused(true)
       new StreamedPrediction(parts, call, known, message, this).start()
     }
@@ -207,12 +208,17 @@ class PredictionStream {
   /** No further messages; the stream ends after the one under way. */
   drain(status: GrpcStatus): void {
     this.#endStatus ??= status
-    if (!this.#isAnswering) this.#call.finish(this.#endStatus)
+    if (this.#message === null) this.#call.finish(this.#endStatus)
+  }
+
+  /** False: it has failed, and what its model goes on to say comes too late. */
+  isAnswering(message: Buffer): boolean {
+    return message === this.#message
   }
 
   answered(message: Buffer): void {
-    if (!this.#isAnswering) return
-    this.#isAnswering = false
+    if (!this.isAnswering(message)) return
+    this.#message = null
     this.#call.messageDone(message)
     if (this.#endStatus !== null) this.#call.finish(this.#endStatus)
     else this.#call.setPaused(false)
@@ -228,7 +234,7 @@ class StreamedPrediction extends GrpcPrediction {
   }
 
   protected override send(answer: MessageValue): void {
-    super.send({ ...answer, sequenceId: this.asked['sequenceId'] })
+    if (this.#stream.isAnswering(this.received)) super.send({ ...answer, sequenceId: this.asked['sequenceId'] })
   }
 
   protected override tell(error: unknown): void {

@@ -106,8 +106,6 @@ class UploadExchange extends HttpExchange {
   #plan: UploadPlan | null = null
   #tensor: Tensor | null = null
   #isCancelled = false
-  /** Counted for what is made of the uploads, until the request counts its input itself. */
-  #heldBytes = 0
   /** Of what is still done for the request when its client has gone, or one of its files is refused. */
   readonly #work = new AbortController()
 
@@ -139,7 +137,6 @@ class UploadExchange extends HttpExchange {
       },
       (tensor) => {
         this.#tensor = tensor
-        this.http.memory.release(this.#heldBytes)
         this.submit({ inputs: [tensor] })
       },
     )
@@ -166,6 +163,7 @@ class UploadExchange extends HttpExchange {
     const shape = (one: Shape): Shape => (version.signature.isBatching ? [rows.length, ...one] : one)
     if (input.dataType === 'BYTES') {
       const contents = await Promise.all(this.#each(({ bytes }) => (plan.kind === 'text' ? textOf(bytes) : bytes)))
+      this.reserve(contents.reduce((sum, { length }) => sum + length + 4, 0))
       const elements = await this.#inSlices(bytesElementsInSteps(contents.map((bytes) => [bytes])))
       return new Tensor(input.name, 'BYTES', shape(plan.shape), elements)
     }
@@ -174,7 +172,7 @@ class UploadExchange extends HttpExchange {
     // The elements of all pictures; of a few at a time the pixels, and the copy of the file for the process that decodes it.
     const { picturesAtOnce } = this.#endpoint.decoder
     const largest = rows.reduce((most, { bytes }) => Math.max(most, bytes.length), 0)
-    this.#hold(rowBytes * rows.length + Math.min(picturesAtOnce, rows.length) * (rowBytes + largest))
+    this.reserve(rowBytes * rows.length + Math.min(picturesAtOnce, rows.length) * (rowBytes + largest))
     const bytes = new Uint8Array(rowBytes * rows.length)
     const { signal } = this.#work
     // A form may have more pictures than the line of the decoder: they come to it a few at a time, which leaves room for those of others.
@@ -186,11 +184,6 @@ class UploadExchange extends HttpExchange {
       }),
     )
     return new Tensor(input.name, input.dataType, shape(plan.shape), bytes)
-  }
-
-  #hold(bytes: number): void {
-    this.reserve(bytes)
-    this.#heldBytes += bytes
   }
 
   async #picture(file: Buffer, plan: UploadPlan, target: Uint8Array): Promise<void> {
@@ -214,7 +207,7 @@ class UploadExchange extends HttpExchange {
     const length = wanted === -1 ? Math.max(...files.map((each) => each.length)) : wanted
     const width = elementBytes[input.dataType]
     const frames = files.reduce((sum, { file }) => sum + framesFor(file, sampleRate, length), 0)
-    this.#hold(uploads.length * length * (width + 4) + frames * 4)
+    this.reserve(uploads.length * length * (width + 4) + frames * 4)
     const bytes = new Uint8Array(uploads.length * length * width)
     for (const [row, { file }] of files.entries()) {
       // A shorter sound ends in silence, and of a longer one the beginning is taken.

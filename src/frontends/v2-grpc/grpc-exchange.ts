@@ -60,13 +60,8 @@ export abstract class GrpcExchange extends CallExchange {
     if (!hasLargeContents(wire)) this.#submitWire(name, null)
     else {
       // The values of one byte each become eight bytes each. There must be room for that before they are decoded.
-      const bytes = this.received.length * mostDecodedPerByte
-      const memory = this.call.memoryOf(this.received)
-      this.reserve(bytes)
-      this.readInSlices(decodeContentsInSteps(wire, name), (decoded) => {
-        memory.release(bytes)
-        this.#submitWire(name, decoded)
-      })
+      this.reserve(this.received.length * mostDecodedPerByte)
+      this.readInSlices(decodeContentsInSteps(wire, name), (decoded) => this.#submitWire(name, decoded))
     }
   }
 

@@ -1,11 +1,11 @@
 import type { Caller } from '../../access/caller.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
 import type { ServerError } from '../../base/server-error.ts'
+import type { HeldMemory } from '../../exchange/held-memory.ts'
 import {
   InferenceExchange,
   type ArrivalNames,
   type ExchangeParts,
-  type HeldMemory,
   type Preparation,
 } from '../../exchange/inference-exchange.ts'
 import { slicedReading } from '../../exchange/sliced-reading.ts'

@@ -1,11 +1,7 @@
 import type { Caller } from '../../access/caller.ts'
 import { ServerError } from '../../base/server-error.ts'
-import {
-  InferenceExchange,
-  type ArrivalNames,
-  type ExchangeParts,
-  type HeldMemory,
-} from '../../exchange/inference-exchange.ts'
+import type { HeldMemory } from '../../exchange/held-memory.ts'
+import { InferenceExchange, type ArrivalNames, type ExchangeParts } from '../../exchange/inference-exchange.ts'
 import { sendPiece } from '../../exchange/send-piece.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
