@@ -166,7 +166,8 @@ async function openServer(
   }
   const addresses = await openPorts({ parts, options, ports, portsPlace, metricsPlace, load })
   self.http = addresses.httpAddress
-  const report = { models: engine.index(), backends: usedBackends(), agents: engine.usedAgents }
+  const models = options.engine.wordsErrorsLikeTriton ? engine.knownIndex() : engine.index()
+  const report = { models, backends: usedBackends(), agents: engine.usedAgents }
   closing.add(createPoller(dependencies, engine, repository, options.engine), (opened) => opened?.close())
   await jobs?.start()
   closeFirst(closing, { jobs, scaling, alerts, feeds, engine })

@@ -38,6 +38,8 @@ test('the model table is sorted by name, then version, and says why a model does
     ['b', '10', 'READY'],
     ['c', '-', 'UNAVAILABLE: no versions'],
   ])
+  const without = [{ name: 'c', version: '', state: 'UNAVAILABLE' as const, reason: 'no versions' }]
+  assert.deepEqual(modelRows(without, true), [['c', '-', 'Not loaded: No model version was found']])
 })
 
 test("the option table has Triton's rows in Triton's order, with what the flags say", () => {
@@ -45,8 +47,12 @@ test("the option table has Triton's rows in Triton's order, with what the flags 
     '--triton-defaults',
     '--model-repository=/m',
     '--model-control-mode=explicit',
-    '--load-model=a',
     '--load-model=b',
+    '--load-model=a',
+    '--rate-limit=execution_count',
+    '--rate-limit-resource=Q:2:0',
+    '--rate-limit-resource=R:3',
+    '--cuda-memory-pool-byte-size=1:5',
     '--pinned-memory-pool-byte-size=1000',
     '--min-supported-compute-capability=7',
   ]
@@ -60,8 +66,11 @@ test("the option table has Triton's rows in Triton's order, with what the flags 
     ['startup_models_1', 'b'],
     ['strict_model_config', '0'],
     ['model_config_name', ''],
-    ['rate_limit', 'OFF'],
+    ['rate_limit', 'EXEC_COUNT'],
+    ['rate_limit_resource[0]', '{"name":"R", "count":3 "device":-1}'],
+    ['rate_limit_resource[1]', '{"name":"Q", "count":2 "device":0}'],
     ['pinned_memory_pool_byte_size', '1000'],
+    ['cuda_memory_pool_byte_size{1}', '5'],
     ['min_supported_compute_capability', '7.0'],
     ['strict_readiness', '1'],
     ['exit_timeout', '30'],

@@ -29,7 +29,7 @@ export function writeStartTables(
     ),
     report.backends.map((backend) => entryOf('backend', { backend: backend.name, path: backend.path })),
   )
-  const models = modelRows(report.models)
+  const models = modelRows(report.models, options.engine.wordsErrorsLikeTriton)
   speaker.table(
     textTable(['Model', 'Version', 'Status'], models),
     models.map(([model, version, status]) => entryOf('model', { model, version, status })),
@@ -57,16 +57,34 @@ export function optionRows(
       return [`model_repository_path[${i}]`, withoutSecrets(path)]
     }),
     ['model_control_mode', controlModeText[engine.modelControlMode]],
-    ...engine.loadModels.map((name, i): [string, string] => [`startup_models_${i}`, name]),
+    ...engine.loadModels.toSorted().map((name, i): [string, string] => [`startup_models_${i}`, name]),
     ['strict_model_config', engine.isAutoCompleteDisabled ? '1' : '0'],
     ['model_config_name', engine.modelConfigName],
     ['rate_limit', engine.rateLimit === null ? 'OFF' : 'EXEC_COUNT'],
+    ...resourceRows(engine.rateLimit?.resources ?? new Map<string, number>()),
     ['pinned_memory_pool_byte_size', String(engine.pinnedPoolBytes)],
+    ...[...engine.gpuPoolBytes]
+      .sort(([a], [b]) => a - b)
+      .map(([gpu, bytes]): [string, string] => [`cuda_memory_pool_byte_size{${gpu}}`, String(bytes)]),
     ['min_supported_compute_capability', engine.minComputeCapability.toFixed(1)],
     ['strict_readiness', engine.isStrictReadiness ? '1' : '0'],
     ['exit_timeout', String(process.exitTimeoutSecs)],
     ['cache_enabled', engine.responseCache !== null ? '1' : '0'],
   ]
+}
+
+/** Those of no device first, which Triton calls -1, then by device; the comma that is missing is missing in Triton. */
+function resourceRows(resources: ReadonlyMap<string, number>): [option: string, value: string][] {
+  const sized = [...resources].map(([key, count]) => {
+    const [name = '', device = '-1'] = key.split(':')
+    return { name, device: Number(device), count }
+  })
+  return sized
+    .sort((a, b) => a.device - b.device || (a.name < b.name ? -1 : 1))
+    .map(({ name, device, count }, i) => [
+      `rate_limit_resource[${i}]`,
+      `{"name":${JSON.stringify(name)}, "count":${count} "device":${device}}`,
+    ])
 }
 
 const entryOf = (message: string, fields: LogFields): { message: string; fields: LogFields } => ({ message, fields })

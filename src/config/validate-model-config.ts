@@ -12,7 +12,7 @@ import { ensembleProblems } from './validate-ensemble.ts'
 import { amountProblems } from './validate-amounts.ts'
 import { instanceGroupProblems } from './validate-instance-groups.ts'
 import { sequenceBatchingProblems, sequenceStateProblems } from './validate-sequence-batching.ts'
-import { tensorProblems } from './validate-tensors.ts'
+import { tensorProblems, untypedBatchInputs } from './validate-tensors.ts'
 
 type PollRules = { readonly isAutoCompleteDisabled: boolean }
 type LoadRules = { readonly gpuCount: number }
@@ -37,6 +37,7 @@ export function* loadProblems(config: ModelConfig, rules: LoadRules): Generator<
   yield* instanceGroupProblems(config, rules)
   yield* configProblems(config)
   yield* amountProblems(config)
+  yield* untypedBatchInputs(config)
   yield* tensorProblems(config)
   yield* sequenceStateProblems(config)
   yield* parameterProblems(config)

@@ -257,6 +257,12 @@ export class Engine {
     return [...this.#models.values()].flatMap((model) => model.index())
   }
 
+  /** As `index`, without the models that Triton does not know: those that could not be read. */
+  knownIndex(): IndexEntry[] {
+    const known = [...this.#models.values()].filter((model) => !model.isUnread || model.versions.size > 0)
+    return known.flatMap((model) => model.index())
+  }
+
   /** Which models are in memory, for metrics. */
   residences(): Iterable<ModelResidence> {
     return this.#models.values().map((model) => model.residence())

@@ -197,11 +197,12 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     return this.#askedVersion
   }
 
-  /** Whether an error came before the request reached its model. */
+  /** Whether an error came before the request reached its model. An ensemble runs its first steps at once, so it is reached when it is admitted. */
   protected get isUnscheduled(): boolean {
     const request = this.#request
     if (request === null || request.stage === 'RECEIVED') return true
-    return request.stage === 'ADMITTED' && this.#isSubmitting
+    const isEnsemble = this.version.config.ensembleScheduling !== null
+    return request.stage === 'ADMITTED' && this.#isSubmitting && !(isEnsemble && request.queueStartNs !== 0)
   }
 
   /** Chooses the version and starts to read the request. Every request is answered or refused. */

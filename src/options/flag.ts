@@ -117,3 +117,7 @@ export const settingsOf = (flags: FlagValues, name: string): Setting[] =>
   flags.all(name).map((value) => parseSetting(name, value))
 
 export const unique = (words: readonly string[]): string[] => [...new Set(words)]
+
+/** In Triton a pattern that is given and empty matches every name; without the flag nothing is forwarded. */
+export const forwardPattern = (flags: FlagValues, name: string): string =>
+  flags.isGiven(name) && flags.isOn('triton-defaults') && flags.text(name) === '' ? '(?:)' : flags.text(name)

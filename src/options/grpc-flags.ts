@@ -1,7 +1,7 @@
 // The gRPC port.
 
 import type { GrpcOptions } from '../ports/grpc/grpc-options.ts'
-import { accepted, flag, ours, repeatable, type FlagValues } from './flag.ts'
+import { accepted, flag, ours, repeatable, type FlagValues, forwardPattern } from './flag.ts'
 import {
   anyInteger,
   boolean,
@@ -51,7 +51,7 @@ export const grpcFlags = [
     .to('grpc.maxConnections'),
   flag('grpc-header-forward-pattern', text('REGEX'), '')
     .says('Metadata whose name matches becomes parameters')
-    .to('grpc.headerForwardPattern'),
+    .set('grpc.headerForwardPattern', (flags) => forwardPattern(flags, 'grpc-header-forward-pattern')),
   flag('grpc-infer-thread-count', integer(2, 128), '2', accepted).says('Threads that take requests'),
   flag('grpc-infer-allocation-pool-size', anyInteger, '8', accepted).says('Request objects kept for reuse'),
   flag('grpc-max-response-pool-size', integer(1), '2147483647', accepted).says('Response objects kept for reuse'),

@@ -34,3 +34,12 @@ test('the flag may be given several times, and is off unless it is', () => {
     '*',
   ])
 })
+
+test('a forward pattern that is given and empty matches every name with --triton-defaults, as in Triton', () => {
+  const patternOf = (...flags: string[]): unknown =>
+    optionsOf(['--model-repository=/m', ...flags]).http?.headerForwardPattern
+  assert.equal(patternOf('--triton-defaults'), '')
+  assert.equal(patternOf('--triton-defaults', '--http-header-forward-pattern='), '(?:)')
+  assert.equal(patternOf('--http-header-forward-pattern='), '')
+  assert.equal(patternOf('--triton-defaults', '--http-header-forward-pattern=^x'), '^x')
+})

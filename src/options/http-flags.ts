@@ -1,7 +1,7 @@
 // The HTTP port, and the limits of a request on every port.
 
 import type { HttpOptions } from '../ports/http/http-options.ts'
-import { accepted, flag, ours, repeatable, unique, type FlagValues, type Surroundings } from './flag.ts'
+import { accepted, flag, ours, repeatable, unique, type FlagValues, type Surroundings, forwardPattern } from './flag.ts'
 import {
   badOption,
   boolean,
@@ -30,7 +30,7 @@ export const httpFlags = [
     .to('http.maxInputBytes'),
   flag('http-header-forward-pattern', text('REGEX'), '')
     .says('Request headers whose name matches become parameters')
-    .to('http.headerForwardPattern'),
+    .set('http.headerForwardPattern', (flags) => forwardPattern(flags, 'http-header-forward-pattern')),
   flag('http-cors-origin', formOf('ORIGIN,ORIGIN|*', parseCorsOrigins), '', { ...ours, ...repeatable })
     .says('Origins whose web pages may call the server from a browser')
     .set('http.corsOrigins', (flags) =>

@@ -216,7 +216,9 @@ const directory = join(dirname(fileURLToPath(import.meta.url)), '..', 'fixtures'
 
 function polled(name: string, { config, versions = ['1'] }: FixtureModel): PolledModel {
   const text = `name: "${name}" ${config} instance_group { name: "${name}" kind: KIND_CPU count: 1 }`
-  const parsed = parseModelConfigText(config.includes('backend:') ? text : `backend: "python" ${text}`).config
+  const isEnsemble = config.includes('ensemble_scheduling')
+  const ofBackend = config.includes('backend:') ? text : `backend: "python" ${text}`
+  const parsed = parseModelConfigText(isEnsemble ? `name: "${name}" ${config}` : ofBackend).config
   const policy = { latest: { numVersions: 1 }, all: null, specific: null }
   const whole = { ...emptyModelConfig(), ...parsed }
   whole.versionPolicy ??= policy

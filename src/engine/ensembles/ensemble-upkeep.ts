@@ -269,8 +269,7 @@ export class EnsembleUpkeep {
     const text = messageOf(reason).trimEnd()
     // The error of a version, and of a model without one, was logged when it failed.
     const isLogged = /is at UNAVAILABLE state|at least one version must be available/.test(text)
-    if (isLogged) this.#dependencies.log.info(`failed to load '${modelLabel(key)}'`)
-    else this.#dependencies.log.error(`failed to load '${modelLabel(key)}': ${text}`)
+    if (!isLogged) this.#dependencies.log.error(`failed to load '${modelLabel(key)}': ${text}`)
   }
 }
 

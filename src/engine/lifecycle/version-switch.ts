@@ -97,6 +97,7 @@ export class VersionSwitch {
     await Promise.all(fresh.map((version) => version.unload(Patience.none())))
     if (this.#settings.wordsErrorsLikeTriton === true) showFailed(model, fresh)
     this.#dependencies.changed()
+    this.#log.info(`failed to load '${label}'`)
     throw new ServerError('INVALID_ARG', `load failed for model '${label}': ${failed.join('')}\n`)
   }
 

@@ -88,12 +88,6 @@ export abstract class GrpcExchange extends CallExchange {
     })
   }
 
-  /** An ensemble runs its first steps at once, so it counts as scheduled as soon as it is admitted. */
-  protected override get isUnscheduled(): boolean {
-    const isEnsemble = this.request !== null && this.version.config.ensembleScheduling !== null
-    return super.isUnscheduled && !(isEnsemble && this.request.queueStartNs !== 0)
-  }
-
   /** Ranking a million classes takes long, so it is done in slices. */
   protected override prepare(response: InferenceResponse): Preparation | null {
     const selections = this.#outputs

@@ -13,9 +13,13 @@ export class MetadataForwarding {
   forward(metadata: readonly string[], parameters: Map<string, ParameterValue>): void {
     for (let i = 0; i < metadata.length; i += 2) {
       const name = metadata[i] as string
-      if (name.startsWith(':') || !this.#pattern.matches(name)) continue
+      if (isTransports(name) || !this.#pattern.matches(name)) continue
       const value = metadata[i + 1] as string
       parameters.set(name, name.endsWith('-bin') ? Buffer.from(value, 'base64').toString('latin1') : value)
     }
   }
 }
+
+/** Headers of HTTP/2 and of gRPC itself are no metadata: Triton does not see them. */
+const isTransports = (name: string): boolean =>
+  name.startsWith(':') || name.startsWith('grpc-') || name === 'te' || name === 'content-type'
