@@ -1,6 +1,7 @@
 // The body of TensorFlow Serving's `:classify` and `:regress` → serialised tensorflow.Example messages, one for each example.
 
 import type { ServerError } from '../../base/server-error.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
 import type { MessageValue } from '../../protobuf/message-codec.ts'
 import { jsonTypeName } from '../json-debug-text.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
@@ -41,8 +42,8 @@ export function readJsonExamples(body: Uint8Array): JsonExamples {
 const noBytes = Buffer.alloc(0)
 
 /** Throws unless a model has a signature of that name. */
-export function requireSignature(name: string): void {
-  if (!isKnownSignature(name)) throw invalid(`No signature was found with the name: ${name}`)
+export function requireSignature(name: string, signature: ModelSignature): void {
+  if (!isKnownSignature(name, signature)) throw invalid(`No signature was found with the name: ${name}`)
 }
 
 type Kind = 'bytes' | 'float' | 'int64'

@@ -159,7 +159,8 @@ class TfPredictReader {
     requireSignatureText(scanner)
     scanner.scanString()
     const name = scanner.stringValue()
-    if (!isKnownSignature(name)) throw invalid(`Serving signature name: "${name}" not found in signature def`)
+    if (isKnownSignature(name, this.#signature)) return
+    throw invalid(`Serving signature name: "${name}" not found in signature def`)
   }
 
   #readInstances(): void {
