@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { serveArguments } from './tfserving.ts'
 
 const added = (args: string[], environment: Record<string, string> = {}): string[] =>
-  serveArguments(args, environment).args.slice(8)
+  serveArguments(args, environment).args.slice(9)
 
 test('the usual command line of one model', () => {
   assert.deepEqual(
@@ -48,6 +48,16 @@ test('a configuration file takes the place of a model by name and folder', () =>
   )
 })
 
+test('messages may be as large as in TensorFlow Serving, unless its arguments of channels say otherwise', () => {
+  const sizes = (...more: string[]): string[] =>
+    serveArguments(['--model_base_path=/m', ...more], {}).args.filter((arg) => arg.includes('max-message-size'))
+  assert.deepEqual(sizes(), ['--grpc-max-message-size=2147483647'])
+  assert.equal(
+    sizes('--grpc_channel_arguments=grpc.max_receive_message_length=4096').at(-1),
+    '--grpc-max-message-size=4096',
+  )
+})
+
 test('flags that contradict each other are refused', () => {
   const refused = (...args: string[]): (() => void) => () => void serveArguments(['--model_base_path=/m', ...args], {}) // prettier-ignore
   assert.throws(refused('--batching_parameters_file=/b'), /is set without --enable_batching/)
@@ -87,7 +97,7 @@ test('threads, tags, retries, time limits and arguments of channels become flags
     {},
   )
   assert.deepEqual(warnings, [])
-  assert.deepEqual(args.slice(8, 16), [
+  assert.deepEqual(args.slice(9, 17), [
     '--tfserving-model-parameter=TF_NUM_INTRA_THREADS=3',
     '--tfserving-model-parameter=TF_NUM_INTER_THREADS=3',
     '--tfserving-model-parameter=TF_GRAPH_TAG=serve',

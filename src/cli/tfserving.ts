@@ -118,7 +118,7 @@ function channelArguments(value: string): string[] {
   })
 }
 
-/** What a server has that nobody said more about: TensorFlow Serving's ports, on all addresses, and nothing beside them. */
+/** What a server has that nobody said more about: TensorFlow Serving's ports and sizes, on all addresses, and nothing beside them. */
 const beginning = [
   '--allow-tfserving=true',
   '--allow-tfserving-reload=true',
@@ -127,6 +127,7 @@ const beginning = [
   '--grpc-address=0.0.0.0',
   '--tfserving-address=0.0.0.0',
   '--grpc-port=8500',
+  '--grpc-max-message-size=2147483647',
   '--tfserving-port=none',
 ]
 

@@ -44,6 +44,8 @@ export class ModelSignature {
   readonly outputs: readonly OutputSpec[]
   readonly outputByName: ReadonlyMap<string, OutputSpec>
   readonly hasReshape: boolean
+  /** What the file of the model calls these inputs and outputs, where the configuration chose among several; '': it did not. */
+  readonly chosenName: string
 
   constructor(config: ModelConfig, labels: ReadonlyMap<string, readonly string[]> = new Map()) {
     this.modelName = config.name
@@ -56,6 +58,7 @@ export class ModelSignature {
     this.requiredInputCount = this.inputs.filter((input) => !input.isOptional).length
     this.outputs = config.output.map((output, index) => outputSpec(output, index, labels.get(output.name) ?? []))
     this.outputByName = new Map(this.outputs.toReversed().map((output) => [output.name, output]))
+    this.chosenName = config.parameters.get('TF_SIGNATURE_DEF')?.stringValue ?? ''
     this.hasReshape = [...this.inputs, ...this.outputs].some((tensor) => tensor.reshape !== null)
   }
 }

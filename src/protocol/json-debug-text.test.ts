@@ -1,16 +1,24 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { jsonDebugText } from './json-debug-text.ts'
-import { parseJsonDocument } from './json-document.ts'
 
-const debugText = (json: string): string => jsonDebugText(parseJsonDocument(Buffer.from(json)))
+const debugText = (json: string): string => jsonDebugText(Buffer.from(json), 0)
 
 test('a message shows the beginning of a long value, whatever the value is', () => {
   const long = 'x'.repeat(1_000_000)
-  for (const node of [long, [long, long], new Map([[long, long]]), new Map([['b64', long]])]) {
-    assert.ok(jsonDebugText(node).length < 1000, `${jsonDebugText(node).length} characters`)
+  for (const value of [
+    long,
+    [long, long],
+    { [long]: long },
+    { b64: long },
+    Array.from({ length: 100_000 }, () => [1]),
+  ]) {
+    const text = debugText(JSON.stringify(value))
+    assert.ok(text.length < 1000, `${text.length} characters`)
   }
-  assert.equal(jsonDebugText('a"b'), '"a\\"b"')
+  const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`
+  assert.equal(debugText(deep), '['.repeat(256))
+  assert.equal(debugText('"a\\"b"'), '"a\\"b"')
 })
 
 test('numbers and texts have the forms of RapidJSON', () => {

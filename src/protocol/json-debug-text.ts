@@ -3,32 +3,47 @@
 
 import type { JsonNode } from './json-document.ts'
 import { maxNumberBytes, writeDouble } from './json-number-writer.ts'
-import type { JsonScalar } from './json-scanner.ts'
+import { char, JsonScanner, type JsonScalar } from './json-scanner.ts'
 import { JsonTextWriter } from './json-text-writer.ts'
 
 const longestText = 256
 
-export function jsonDebugText(node: JsonNode): string {
+/** Of the value that begins at `start`, which is well formed. Reads no further than it writes. */
+export function jsonDebugText(bytes: Buffer, start: number): string {
+  const scanner = new JsonScanner(bytes)
+  scanner.position = start
   const writer = new JsonTextWriter()
-  writeNode(writer, node, '', '')
+  writeValue(writer, scanner, '', '')
   return writer.finish().toString()
 }
 
 /** What stands between a value and the one before it counts as a part of the value. False: nothing more is written. */
-function writeNode(writer: JsonTextWriter, node: JsonNode, between: string, indent: string): boolean {
+function writeValue(writer: JsonTextWriter, scanner: JsonScanner, between: string, indent: string): boolean {
   if (!writePiece(writer, between)) return false
-  const inner = `${indent}    `
-  if (Array.isArray(node)) {
-    writer.raw('[')
-    return node.every((element, i) => writeNode(writer, element, i > 0 ? ', ' : '', inner)) && writePiece(writer, ']')
+  const first = scanner.peek()
+  if (first === char.leftBracket) return writeList(writer, scanner, `${indent}    `)
+  if (first === char.leftBrace) return writeObject(writer, scanner, indent)
+  return writeScalar(writer, scanner.readValue() as JsonScalar)
+}
+
+function writeList(writer: JsonTextWriter, scanner: JsonScanner, inner: string): boolean {
+  writer.raw('[')
+  let comma = ''
+  for (let isElement = scanner.nextElement(true); isElement; isElement = scanner.nextElement(false)) {
+    if (!writeValue(writer, scanner, comma, inner)) return false
+    comma = ', '
   }
-  if (!(node instanceof Map)) return writeScalar(writer, node as JsonScalar)
+  return writePiece(writer, ']')
+}
+
+function writeObject(writer: JsonTextWriter, scanner: JsonScanner, indent: string): boolean {
+  const inner = `${indent}    `
   writer.raw('{')
   let comma = ''
-  for (const [name, member] of node) {
+  for (let isMember = scanner.nextMember(true); isMember; isMember = scanner.nextMember(false)) {
     if (!writePiece(writer, `${comma}\n${inner}`)) return false
-    writer.string(shown(name))
-    if (!writeNode(writer, member, ': ', inner)) return false
+    writer.string(shown(scanner.stringValue()))
+    if (!writeValue(writer, scanner, ': ', inner)) return false
     comma = ','
   }
   return writePiece(writer, comma === '' ? '}' : `\n${indent}}`)
@@ -61,3 +76,16 @@ export function jsonTypeName(node: JsonNode): string {
   if (typeof node === 'boolean') return node ? 'True' : 'False'
   return typeof node === 'string' ? 'String' : 'Number'
 }
+
+const namesByFirst: Readonly<Record<string, string>> = {
+  '{': 'Object',
+  '[': 'Array',
+  '"': 'String',
+  t: 'True',
+  f: 'False',
+  n: 'Null',
+}
+
+/** The same of the value that begins at `start`. */
+export const jsonTypeNameAt = (bytes: Buffer, start: number): string =>
+  namesByFirst[String.fromCharCode(bytes[start] ?? 0)] ?? 'Number'

@@ -22,6 +22,10 @@ const fixture = await startHttpFixture(
     half: { config: echoConfig('FP16', '-1'), run: answerWithCopy },
     words: { config: echoConfig('STRING', '1'), run: answerWithCopy },
     cube: { config: echoConfig('FP32', '-1, -1', 100_000), run: answerWithCopy },
+    chosen: {
+      config: `${echoConfig('FP32', '1')} parameters { key: "TF_SIGNATURE_DEF" value { string_value: "scores" } }`,
+      run: answerWithCopy,
+    },
     fixed: { config: echoConfig('INT32', '2', 0), run: answerWithCopy },
   },
 )
@@ -341,6 +345,17 @@ test('examples are classified and regressed by the features of the same names', 
   )
   const many = JSON.stringify({ examples: [{ X: Array.from({ length: 70_000 }, () => 1) }] })
   assert.match((await refused('fp32:classify', many))[1], /more than 65536 values/)
+})
+
+test('a signature that the configuration chose is known by its name', async () => {
+  for (const name of ['scores', 'serving_default', '']) {
+    assert.deepEqual(await post('chosen:predict', { signature_name: name, instances: [1] }), answered({ predictions: [1] })) // prettier-ignore
+    assert.deepEqual(await post('chosen:regress', { signature_name: name, examples: [{ X: 1 }] }), answered({ results: [1] })) // prettier-ignore
+  }
+  const { body } = await ask('GET', '/v1/models/chosen/metadata')
+  const { metadata } = body as { metadata: { signature_def: { signature_def: object } } }
+  assert.deepEqual(Object.keys(metadata.signature_def.signature_def), ['scores'])
+  assert.equal((await post('fp32:predict', { signature_name: 'scores', instances: [[1]] })).status, 400)
 })
 
 test('status and metadata tell of versions and signatures', async () => {

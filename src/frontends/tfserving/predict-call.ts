@@ -24,7 +24,7 @@ export function predictCall({ options }: TfGrpcParts, message: Buffer): TfCall {
   return {
     spec,
     check: ({ signature }) => {
-      if (!isKnownSignature(spec.signature)) {
+      if (!isKnownSignature(spec.signature, signature)) {
         throw new FailedPrecondition(`Serving signature key "${spec.signature}" not found.`)
       }
       requireInputs(inputs, signature)

@@ -101,7 +101,10 @@ export class ServingModels {
       )
     const [inputs, outputs] = [tensors(signature.inputs), tensors(signature.outputs)]
     const described = { inputs, outputs, methodName: predictMethod }
-    return { version: found, signatures: { signatureDef: new Map([[defaultSignature, described]]) } }
+    return {
+      version: found,
+      signatures: { signatureDef: new Map([[signature.chosenName || defaultSignature, described]]) },
+    }
   }
 
   metadataJson(name: string, version: string): Buffer {

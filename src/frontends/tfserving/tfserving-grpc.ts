@@ -3,6 +3,7 @@
 import { requireRight, requireRightForAll } from '../../access/require-right.ts'
 import type { Log } from '../../base/log.ts'
 import { ServerError } from '../../base/server-error.ts'
+import type { ModelVersion } from '../../model/model-version.ts'
 import { grpcChangeOrigin } from '../../ports/grpc/grpc-change-origin.ts'
 import {
   inferenceMethod,
@@ -77,9 +78,9 @@ function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = fa
   const spec = asked.tasks[0]?.spec ?? noSpec
   return {
     spec,
-    check: () => {
-      if (isMulti) requireTasks(asked)
-      else requireSignature(spec.signature)
+    check: ({ signature }) => {
+      if (isMulti) requireTasks(asked, signature)
+      else requireSignature(spec.signature, signature)
     },
     outputs: () => null,
     inputs: ({ signature }, reserve) => exampleInputs(asked.examples, signature, options.maxMessageBytes, reserve),
@@ -88,7 +89,7 @@ function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = fa
 }
 
 /** Throws INVALID_ARG and UNSUPPORTED unless all tasks are for one model, each by a signature of its own. */
-function requireTasks({ tasks }: WireExamples): void {
+function requireTasks({ tasks }: WireExamples, signature: ModelVersion['signature']): void {
   const signatures = new Set<string>()
   for (const { spec, method } of tasks) {
     if (spec.name === '') throw invalid('Found ModelSpec with an empty model name.')
@@ -98,7 +99,7 @@ function requireTasks({ tasks }: WireExamples): void {
     const name = spec.signature === '' ? defaultSignature : spec.signature
     if (signatures.has(name)) throw invalid(`Duplicate evaluation of signature: ${name}`)
     signatures.add(name)
-    if (!isKnownSignature(spec.signature)) throw invalid(`Requested signature not found in model graph: ${name}`)
+    if (!isKnownSignature(name, signature)) throw invalid(`Requested signature not found in model graph: ${name}`)
     if (method !== classifyMethod && method !== regressMethod) {
       throw ServerError.withoutStack('UNSUPPORTED', `Unsupported signature method_name: ${method}`)
     }

@@ -50,7 +50,7 @@ export function* exampleInputs(
 /** The body of `:classify` and `:regress`, read at once. */
 export function readTfExamples(body: Uint8Array, { signature, limits }: TfReadOptions): ParsedTfBody {
   const { signatureName, examples } = readJsonExamples(body)
-  requireSignature(signatureName)
+  requireSignature(signatureName, signature)
   const inputs = lastOf(exampleInputs(examples, signature, limits.maxInputBytes))
   return { inputs, isColumnar: false, rows: examples.length, ranks: null }
 }

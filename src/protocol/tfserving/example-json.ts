@@ -1,11 +1,12 @@
 // The body of TensorFlow Serving's `:classify` and `:regress` → serialised tensorflow.Example messages, one for each example.
 
 import type { ServerError } from '../../base/server-error.ts'
+import type { ModelSignature } from '../../config/model-signature.ts'
 import type { MessageValue } from '../../protobuf/message-codec.ts'
-import { jsonDebugText, jsonTypeName } from '../json-debug-text.ts'
+import { jsonTypeName } from '../json-debug-text.ts'
 import { memberOf, parseJsonDocument, type JsonNode } from '../json-document.ts'
 import { isBase64 } from '../json-text-element.ts'
-import { firstValue, inTheirWords, invalid } from './predict-request.ts'
+import { documentText, firstValue, inTheirWords, invalid } from './predict-request.ts'
 import { encodeServing } from './serving-messages.ts'
 import { inContext } from './serving-request.ts'
 import { isKnownSignature } from './tensorflow-type.ts'
@@ -23,8 +24,8 @@ export function readJsonExamples(body: Uint8Array): JsonExamples {
   } catch (reason) {
     throw inTheirWords(reason)
   }
-  if (!(document instanceof Map)) throw invalid(`JSON Value: ${jsonDebugText(document)} Is not object`)
-  const misformed = (what: string): ServerError => invalid(`JSON Value: ${jsonDebugText(document)} ${what}`)
+  const misformed = (what: string): ServerError => invalid(`JSON Value: ${documentText(body)} ${what}`)
+  if (!(document instanceof Map)) throw misformed('Is not object')
   const signature = memberOf(document, 'signature_name')
   if (signature !== undefined && typeof signature !== 'string') {
     throw misformed("not formatted correctly. 'signature_name' key must be a string value.")
@@ -41,8 +42,8 @@ export function readJsonExamples(body: Uint8Array): JsonExamples {
 const noBytes = Buffer.alloc(0)
 
 /** Throws unless a model has a signature of that name. */
-export function requireSignature(name: string): void {
-  if (!isKnownSignature(name)) throw invalid(`No signature was found with the name: ${name}`)
+export function requireSignature(name: string, signature: ModelSignature): void {
+  if (!isKnownSignature(name, signature)) throw invalid(`No signature was found with the name: ${name}`)
 }
 
 type Kind = 'bytes' | 'float' | 'int64'

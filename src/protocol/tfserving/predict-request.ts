@@ -7,8 +7,7 @@ import { WordedError } from '../../model/worded-error.ts'
 import { shapesEqual, shapeText } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { InferReadOptions } from '../infer-request-reader.ts'
-import { jsonDebugText, jsonTypeName } from '../json-debug-text.ts'
-import { parseJsonDocument, type JsonNode } from '../json-document.ts'
+import { jsonDebugText, jsonTypeNameAt } from '../json-debug-text.ts'
 import { char, JsonScanner } from '../json-scanner.ts'
 import { b64Name, NestedValues, type NestedMistake } from '../nested-values.ts'
 import type { RequestLimits } from '../request-limits.ts'
@@ -101,9 +100,14 @@ function requireSignatureText(scanner: JsonScanner): void {
   throw misformed(scanner, "not formatted correctly. 'signature_name' key must be a string value.")
 }
 
-function misformed({ bytes }: JsonScanner, what: string): ServerError {
-  const document = firstValue(bytes)
-  return invalid(`JSON Value: ${jsonDebugText(nodeOf(document, 0, document.length))} ${what}`)
+const misformed = ({ bytes }: JsonScanner, what: string): ServerError =>
+  invalid(`JSON Value: ${documentText(bytes)} ${what}`)
+
+/** The beginning of a document for an error text. */
+export function documentText(body: Uint8Array): string {
+  const scanner = new JsonScanner(body)
+  scanner.startDocument()
+  return jsonDebugText(scanner.bytes, scanner.position)
 }
 
 class TfPredictReader {
@@ -155,7 +159,8 @@ class TfPredictReader {
     requireSignatureText(scanner)
     scanner.scanString()
     const name = scanner.stringValue()
-    if (!isKnownSignature(name)) throw invalid(`Serving signature name: "${name}" not found in signature def`)
+    if (isKnownSignature(name, this.#signature)) return
+    throw invalid(`Serving signature name: "${name}" not found in signature def`)
   }
 
   #readInstances(): void {
@@ -207,7 +212,7 @@ class TfPredictReader {
     // An optional input is in all rows or in none.
     const missing = this.#columns.some(({ rowCount, isOptional }) => rowCount <= row && !(isOptional && rowCount === 0))
     if (count <= this.#columns.length && !missing) return
-    const text = jsonDebugText(nodeOf(scanner.bytes, start, scanner.position))
+    const text = jsonDebugText(scanner.bytes, start)
     const names = this.#columns.map(({ name }) => name).sort().join(',') // prettier-ignore
     throw invalid(
       `Failed to process element: ${row} of 'instances' list. JSON object: ${text} keys must be equal to: ${names}`,
@@ -260,15 +265,6 @@ function placed(reason: unknown, where: string): unknown {
   return invalid(`${where} Error: ${code}: ${reason.message}`)
 }
 
-/** A value for an error text: what is too large to be a document is shown as its beginning. */
-function nodeOf(bytes: Buffer, start: number, end: number): JsonNode {
-  try {
-    return parseJsonDocument(bytes.subarray(start, end))
-  } catch {
-    return bytes.toString('utf8', start, Math.min(end, start + 256))
-  }
-}
-
 /** The elements of one input: the rows of all instances, or one nested list. */
 class Column extends NestedValues {
   readonly isOptional: boolean
@@ -313,18 +309,12 @@ class Column extends NestedValues {
     this.readValue()
   }
 
-  #nodeAt(start: number): JsonNode {
-    const { scanner } = this
-    scanner.position = start
-    scanner.skipValue()
-    return nodeOf(scanner.bytes, start, scanner.position)
-  }
-
   protected override mistake(what: NestedMistake, start: number, level: number, count: number): ServerError {
     const type = tensorflowName(this.spec.dataType)
-    const node = this.#nodeAt(start)
-    const value = (): string => `JSON Value: ${jsonDebugText(node)}`
-    if (what === 'form' || (what === 'type' && formless.has(this.spec.dataType) && !(node instanceof Map))) {
+    const { bytes } = this.scanner
+    const given = jsonTypeNameAt(bytes, start)
+    const value = (): string => `JSON Value: ${jsonDebugText(bytes, start)}`
+    if (what === 'form' || (what === 'type' && formless.has(this.spec.dataType) && given !== 'Object')) {
       return ServerError.withoutStack('UNSUPPORTED', `Conversion of ${value()} to type: ${type}`)
     }
     const words: Readonly<Record<Exclude<NestedMistake, 'form'>, () => string>> = {
@@ -332,7 +322,7 @@ class Column extends NestedValues {
       size: () =>
         `Encountered list at unexpected size: ${count} at level: ${level} expected size: ${this.sizes[level]}`,
       level: () => `${value()} found at incorrect level: ${level + 1} in the JSON DOM. Expected at level: ${this.rank}`,
-      type: () => `${value()} Type: ${jsonTypeName(node)} is not of expected type: ${type}`,
+      type: () => `${value()} Type: ${given} is not of expected type: ${type}`,
       b64: () => `${value()} not formatted correctly for base64 data`,
       base64: () => 'Unable to base64 decode',
     }

@@ -1,5 +1,6 @@
 // TensorFlow's data types: their numbers in TensorProto, and how its error texts spell them.
 
+import type { ModelSignature } from '../../config/model-signature.ts'
 import type { DataType } from '../../tensor/data-type.ts'
 
 type Row = readonly [number: number, name: string, listField: number]
@@ -42,5 +43,6 @@ export const formless: ReadonlySet<DataType> = new Set(['FP16', 'BF16', 'UINT16'
 
 /** The signature that every model has: its inputs and outputs. */
 export const defaultSignature = 'serving_default'
-/** A model of this server has one signature. */
-export const isKnownSignature = (name: string): boolean => name === '' || name === defaultSignature
+/** A model of this server has one signature. Its configuration may say which of a file it is. */
+export const isKnownSignature = (name: string, { chosenName }: Pick<ModelSignature, 'chosenName'>): boolean =>
+  name === '' || name === defaultSignature || name === chosenName
