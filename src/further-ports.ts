@@ -7,6 +7,7 @@ import { openAiOwnRoutes, openAiRoutes } from './frontends/openai/openai-routes.
 import { predictEndpoint } from './frontends/kserve1/predict-endpoint.ts'
 import { closeAll, httpParts, httpRoutes, type HttpDependencies } from './http-front-ends.ts'
 import type { FurtherPortOptions, ServerOptions, TorchserveOptions } from './options/server-options.ts'
+import { torchserveListeners } from './options/torchserve-listeners.ts'
 import { messageResponse } from './ports/http/error-response.ts'
 import { bodyLimitBytes, validateHttpOptions } from './ports/http/http-options.ts'
 import type { GrpcPort } from './ports/grpc/grpc-port.ts'
@@ -103,29 +104,33 @@ async function createTorchservePorts(
   const { openTorchserve } = await import('./torchserve-ports.ts')
   const python = interpreterOf(options.engine.backendConfig, 'torchserve')
   const { routes, grpc, close } = await openTorchserve(parts, torchserve, python)
-  const opened = (kind: keyof typeof routes, port: number): HttpPort => {
-    const routesOf = ({ parts: shared, predict }: RouteParts): Route[] => routes[kind]({ ...shared, predict })
-    return createPort(parts, options, `TorchServe-${kind}`, { ...torchserve, port }, routesOf)
-  }
-  const { address, port, managementPort, metricsPort, grpcPort, grpcManagementPort } = torchserve
+  const opened = torchserveListeners(torchserve).map(({ kinds, ...at }, index) => {
+    const [kind] = kinds
+    const routesOf = ({ parts: shared, predict }: RouteParts): Route[] =>
+      onceEach(kinds.flatMap((each) => routes[each]({ ...shared, predict })))
+    const port = createPort(parts, options, `TorchServe-${kind}`, { ...torchserve, ...at }, routesOf)
+    const protocol = kind === 'inference' ? 'torchserve' : `torchserve_${kind}`
+    return { protocol, title: `TorchServe ${kind}`, port, ...(index === 0 ? { close } : {}) }
+  })
+  const { grpcAddress, grpcPort, grpcManagementAddress, grpcManagementPort } = torchserve
   const called = await Promise.all(
     [
-      { kind: 'inference', number: grpcPort, title: 'TorchServe gRPC inference' } as const,
-      { kind: 'management', number: grpcManagementPort, title: 'TorchServe gRPC management' } as const,
-    ].map(async ({ kind, number, title }): Promise<FurtherPort[]> => {
+      { kind: 'inference', address: grpcAddress, number: grpcPort } as const,
+      { kind: 'management', address: grpcManagementAddress, number: grpcManagementPort } as const,
+    ].map(async ({ kind, address, number }): Promise<FurtherPort[]> => {
       if (number === null) return []
+      const title = `TorchServe gRPC ${kind}`
       const { createFurtherGrpcPort } = await import('./grpc-front-ends.ts')
       const at = { ...options.sharedGrpc, address, port: number, reusePort: false, socketPath: '' }
       return [{ protocol: `torchserve_grpc_${kind}`, title, port: createFurtherGrpcPort(parts, at, [grpc[kind]()]) }]
     }),
   )
-  return [
-    { protocol: 'torchserve', title: 'TorchServe inference', port: opened('inference', port), close },
-    { protocol: 'torchserve_management', title: 'TorchServe management', port: opened('management', managementPort) },
-    { protocol: 'torchserve_metrics', title: 'TorchServe metrics', port: opened('metrics', metricsPort) },
-    ...called.flat(),
-  ]
+  return [...opened, ...called.flat()]
 }
+
+/** The first route of each path: several front ends on one port may all describe themselves. */
+const onceEach = (routes: readonly Route[]): Route[] =>
+  routes.filter(({ path }, index) => routes.findIndex((route) => route.path === path) === index)
 
 function createPort(
   dependencies: FurtherParts,

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { ServerError } from './base/server-error.ts'
 import type { ServerOptions } from './options/server-options.ts'
+import { torchserveListeners } from './options/torchserve-listeners.ts'
 
 /** As errors name the port; in lower case it begins the name of the flag. */
 export type PortKind =
@@ -49,13 +50,12 @@ export async function refuseBusyPorts({
   if (sagemaker !== null) wanted.push({ kind: 'SageMaker', ...sagemaker })
   if (vertexAi !== null) wanted.push({ kind: 'Vertex-AI', ...vertexAi })
   if (torchserve !== null) {
-    const { address, port, managementPort, metricsPort, grpcPort, grpcManagementPort } = torchserve
-    wanted.push({ kind: 'TorchServe-inference', address, port })
-    wanted.push({ kind: 'TorchServe-management', address, port: managementPort })
-    wanted.push({ kind: 'TorchServe-metrics', address, port: metricsPort })
-    if (grpcPort !== null) wanted.push({ kind: 'TorchServe-grpc-inference', address, port: grpcPort })
+    const { grpcAddress, grpcPort, grpcManagementAddress, grpcManagementPort } = torchserve
+    for (const { kinds, ...at } of torchserveListeners(torchserve))
+      wanted.push({ kind: `TorchServe-${kinds[0]}`, ...at })
+    if (grpcPort !== null) wanted.push({ kind: 'TorchServe-grpc-inference', address: grpcAddress, port: grpcPort })
     if (grpcManagementPort !== null)
-      wanted.push({ kind: 'TorchServe-grpc-management', address, port: grpcManagementPort })
+      wanted.push({ kind: 'TorchServe-grpc-management', address: grpcManagementAddress, port: grpcManagementPort })
   }
   const fixed = wanted.filter(({ port, reusePort }) => port !== 0 && reusePort !== true)
   // The first flag is told: the other ports follow its address.

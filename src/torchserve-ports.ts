@@ -28,27 +28,30 @@ export async function openTorchserve(
   python: string,
 ) {
   const { jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs } = options
-  const defaults = { workers: options.defaultWorkers, jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs }
-  const archives = new TorchArchives({ ...options, defaults, python: options.installsRequirements ? python : '' })
+  const serving = { jobQueueSize, decodesInput, serviceEnvelope, responseTimeoutSecs }
+  const defaults = { ...serving, workers: options.defaultWorkers, handler: options.defaultHandler }
+  const settings = options.modelSettings
+  const installer = options.installsRequirements ? python : ''
+  const archives = new TorchArchives({ ...options, defaults, settings, python: installer })
   const models = new TorchserveModels({ ...dependencies, folders: dependencies.mapped as MappedFolders, archives })
   // `all` stands for every archive of the store.
-  const isAll = options.models.some(({ url }) => url === 'all')
+  const isAll = options.models.some(({ url }) => url.toLowerCase() === 'all')
   const wanted = isAll ? (await archives.stored()).map((url) => ({ name: '', url })) : options.models
-  await models.registerAtStart(wanted.map((one) => ({ ...one, given: {} })))
+  await models.registerAtStart(wanted.map((one) => ({ ...one, runtime: '', given: {} })))
   const host = new HostMetrics(dependencies.clock, hostIntervalMs)
   await host.start()
-  const own = { models, counts: new TorchserveCounts(host, dependencies.engine, models) }
+  const own = { models, counts: new TorchserveCounts(host, dependencies.engine, models, dependencies.customMetrics) }
   const sharedMemory = dependencies.sharedMemory ?? new SharedMemoryRegistry({ isAllowed: false })
   const called = { ...dependencies, sharedMemory, ...own }
   return {
     routes: {
       inference: (pieces: Pieces) => inferenceRoutes({ ...pieces, ...own }),
-      management: (pieces: Pieces) => managementRoutes({ ...pieces, ...own }, options.allowsModelApi),
+      management: (pieces: Pieces) => managementRoutes({ ...pieces, ...own }, options),
       metrics: () => torchserveMetricsRoutes(own),
     },
     grpc: {
       inference: () => torchserveInferenceGrpc(called),
-      management: () => torchserveManagementGrpc(called, options.allowsModelApi),
+      management: () => torchserveManagementGrpc(called, options),
     },
     close: async (): Promise<void> => {
       host.close()

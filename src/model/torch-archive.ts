@@ -6,6 +6,8 @@ export type TorchArchive = {
   /** Any text, such as `1.0`. */
   readonly version: string
   readonly runtime: string
+  /** '' where the manifest names none. */
+  readonly handler: string
   /** What model-config.yaml says; an object without keys where there is no such file. */
   readonly config: Readonly<Record<string, unknown>>
   /** '' where the archive has none. */
@@ -28,7 +30,13 @@ export type TorchServing = {
   readonly handler: string
   /** 0: no limit. */
   readonly responseTimeoutSecs: number
+  readonly startupTimeoutSecs: number
+  /** At least `workers` counts. */
+  readonly maxWorkers: number
 }
+
+/** By the names of models and versions: what `models` of config.properties says, under the keys of model-config.yaml. */
+export type TorchModelSettings = Readonly<Record<string, unknown>>
 
 export type PreparedArchive = { readonly archive: TorchArchive; readonly serving: TorchServing }
 export type UnpackedArchive = PreparedArchive & { readonly folder: string }

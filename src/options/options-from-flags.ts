@@ -4,7 +4,8 @@ import type { FlagValues, Surroundings } from './flag.ts'
 import { FlagError } from './flag-forms.ts'
 import { flagTable } from './flag-table.ts'
 import { Flags } from './flags.ts'
-import type { ServerOptions } from './server-options.ts'
+import type { ServerOptions, TorchserveOptions } from './server-options.ts'
+import { torchserveListeners } from './torchserve-listeners.ts'
 
 export function optionsFromFlags(flags: FlagValues, surroundings: Surroundings): ServerOptions {
   refuseStartupModels(flags.all('load-model'), flags.text('model-control-mode').toLowerCase())
@@ -86,31 +87,28 @@ function openPorts({
     { name: 'TensorFlow Serving', flag: 'tfserving-port', at: tfserving },
     { name: 'SageMaker', flag: 'sagemaker-port', at: sagemaker },
     { name: 'Vertex AI', flag: 'vertex-ai-port', at: vertexAi },
-    { name: 'TorchServe', flag: 'torchserve-inference-port', at: torchserve },
-    {
-      name: 'TorchServe management',
-      flag: 'torchserve-management-port',
-      at: torchserve === null ? null : { ...torchserve, port: torchserve.managementPort },
-    },
-    {
-      name: 'TorchServe metrics',
-      flag: 'torchserve-metrics-port',
-      at: torchserve === null ? null : { ...torchserve, port: torchserve.metricsPort },
-    },
-    {
-      name: 'TorchServe gRPC',
-      flag: 'torchserve-grpc-inference-port',
-      at: torchserve === null ? null : { ...torchserve, port: torchserve.grpcPort },
-    },
-    {
-      name: 'TorchServe gRPC management',
-      flag: 'torchserve-grpc-management-port',
-      at: torchserve === null ? null : { ...torchserve, port: torchserve.grpcManagementPort },
-    },
+    ...(torchserve === null ? [] : torchservePorts(torchserve)),
   ]
   return ports.flatMap(({ name, flag, at }) =>
     at === null || at.port === null || at.port === 0 ? [] : [{ name, flag, address: at.address, port: at.port }],
   )
+}
+
+function torchservePorts(options: TorchserveOptions) {
+  const { grpcAddress, grpcPort, grpcManagementAddress, grpcManagementPort } = options
+  return [
+    ...torchserveListeners(options).map(({ kinds: [kind], ...at }) => ({
+      name: kind === 'inference' ? 'TorchServe' : `TorchServe ${kind}`,
+      flag: `torchserve-${kind}-port`,
+      at,
+    })),
+    { name: 'TorchServe gRPC', flag: 'torchserve-grpc-inference-port', at: { address: grpcAddress, port: grpcPort } },
+    {
+      name: 'TorchServe gRPC management',
+      flag: 'torchserve-grpc-management-port',
+      at: { address: grpcManagementAddress, port: grpcManagementPort },
+    },
+  ]
 }
 
 function refusePortCollision(options: ServerOptions): void {

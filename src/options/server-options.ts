@@ -154,8 +154,12 @@ export type SagemakerOptions = FurtherPortOptions & {
 }
 
 export type TorchserveOptions = FurtherPortOptions & {
+  readonly managementAddress: string
   readonly managementPort: number
+  readonly metricsAddress: string
   readonly metricsPort: number
+  readonly grpcAddress: string
+  readonly grpcManagementAddress: string
   /** Null: no predictions by gRPC. */
   readonly grpcPort: number | null
   /** Null: no management by gRPC. */
@@ -166,7 +170,14 @@ export type TorchserveOptions = FurtherPortOptions & {
   readonly models: readonly { readonly name: string; readonly url: string }[]
   readonly allowsModelApi: boolean
   readonly allowedUrls: readonly LinearPattern[]
+  /** Of models of the command line. */
   readonly defaultWorkers: number
+  /** Of models that clients register. */
+  readonly registeredWorkers: number
+  /** By the names of models and versions, under the keys of model-config.yaml. */
+  readonly modelSettings: Readonly<Record<string, unknown>>
+  /** '' for none. */
+  readonly defaultHandler: string
   readonly jobQueueSize: number
   readonly responseTimeoutSecs: number
   readonly decodesInput: boolean

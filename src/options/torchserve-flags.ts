@@ -2,7 +2,7 @@
 
 import { LinearPattern } from '../base/linear-pattern.ts'
 import { messageOf } from '../base/server-error.ts'
-import { flag, ours, repeatable } from './flag.ts'
+import { flag, ours, repeatable, type FlagValues } from './flag.ts'
 import { badOption, boolean, byteSize, formOf, integer, port, portOrNone, text, type FlagForm } from './flag-forms.ts'
 
 /** Of the whole address, in either case, as in TorchServe. Clients choose the address, so no pattern may take long. */
@@ -14,6 +14,22 @@ const pattern: FlagForm<LinearPattern> = formOf('REGEX', (name, given) => {
   }
 })
 
+const settings: FlagForm<Readonly<Record<string, unknown>>> = formOf('JSON', (name, given) => {
+  try {
+    const value = given === '' ? {} : (JSON.parse(given) as unknown)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch (reason) {
+    throw badOption(name, `expected JSON: ${messageOf(reason)}`)
+  }
+  throw badOption(name, 'expected an object by the names of models')
+})
+
+/** Of one port; without it that of all of TorchServe's ports. */
+const addressOf =
+  (name: string) =>
+  (flags: FlagValues): string =>
+    flags.text(name) === '' ? flags.text('torchserve-address') : flags.text(name)
+
 /** `a.mar`, `name=a.mar` or `all`. */
 function startModel(value: string): { readonly name: string; readonly url: string } {
   const equals = value.indexOf('=')
@@ -24,7 +40,21 @@ export const torchserveFlags = [
   flag('allow-torchserve', boolean, 'false', ours)
     .says("Serve TorchServe's API on ports of its own, and models of .mar archives")
     .switches('torchserve'),
-  flag('torchserve-address', text('ADDRESS'), '127.0.0.1', ours).says('Address to listen on').to('torchserve.address'),
+  flag('torchserve-address', text('ADDRESS'), '127.0.0.1', ours)
+    .says('Address to listen on; the next flags name another one for one port')
+    .to('torchserve.address'),
+  flag('torchserve-management-address', text('ADDRESS'), '', ours)
+    .says('Address on which models are managed')
+    .set('torchserve.managementAddress', addressOf('torchserve-management-address')),
+  flag('torchserve-metrics-address', text('ADDRESS'), '', ours)
+    .says('Address of metrics')
+    .set('torchserve.metricsAddress', addressOf('torchserve-metrics-address')),
+  flag('torchserve-grpc-inference-address', text('ADDRESS'), '', ours)
+    .says('Address of predictions by gRPC')
+    .set('torchserve.grpcAddress', addressOf('torchserve-grpc-inference-address')),
+  flag('torchserve-grpc-management-address', text('ADDRESS'), '', ours)
+    .says('Address on which models are managed by gRPC')
+    .set('torchserve.grpcManagementAddress', addressOf('torchserve-grpc-management-address')),
   flag('torchserve-inference-port', port, '8080', ours).says('Port of predictions').to('torchserve.port'),
   flag('torchserve-management-port', port, '8081', ours)
     .says('Port on which models are managed')
@@ -54,8 +84,17 @@ export const torchserveFlags = [
       flags.all('torchserve-allowed-url').map((given) => pattern.parse('torchserve-allowed-url', given)),
     ),
   flag('torchserve-default-workers', integer(0, 256), '1', ours)
-    .says('Workers of a model whose archive and registration say nothing')
-    .to('torchserve.defaultWorkers'),
+    .says('Workers of a model whose archive says nothing; not given: 1, and 0 for models that clients register')
+    .to('torchserve.defaultWorkers')
+    .set('torchserve.registeredWorkers', (flags) => {
+      return flags.isGiven('torchserve-default-workers') ? flags.number('torchserve-default-workers') : 0
+    }),
+  flag('torchserve-model-settings', settings, '', ours)
+    .says('What archives say nothing about, by model and version: minWorkers, batchSize and the like')
+    .to('torchserve.modelSettings'),
+  flag('torchserve-default-handler', text('HANDLER'), '', ours)
+    .says('Handler of archives that name none')
+    .to('torchserve.defaultHandler'),
   flag('torchserve-job-queue-size', integer(1), '100', ours)
     .says('Most requests that wait for a model')
     .to('torchserve.jobQueueSize'),

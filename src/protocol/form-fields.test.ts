@@ -90,3 +90,20 @@ test('a long body is searched a piece at a time, and a boundary over the end of 
   }, /has no part that begins with its boundary/)
   assert.equal(stepCount, 64)
 })
+
+test('a value of a urlencoded form may be any bytes', () => {
+  const form = Buffer.from('a=%FF%00+%2b&b=\xfc', 'latin1')
+  const fields = lastOf(formFields(form, 'application/x-www-form-urlencoded')) ?? []
+  assert.deepEqual(
+    fields.map(({ name, value }) => [name, value.toString('latin1')]),
+    [
+      ['a', '\xff\x00 +'],
+      ['b', '\xfc'],
+    ],
+  )
+  for (const text of ['a=%', 'a=%f', 'a=%fg']) {
+    assert.throws(() => lastOf(formFields(Buffer.from(text), 'application/x-www-form-urlencoded')), {
+      code: 'INVALID_ARG',
+    })
+  }
+})

@@ -3,7 +3,7 @@
 import { percentDecoded } from '../base/percent-decoded.ts'
 import { ServerError } from '../base/server-error.ts'
 
-type FormField = {
+export type FormField = {
   readonly name: string
   /** '' where the part does not say. */
   readonly contentType: string
@@ -120,7 +120,7 @@ function readUrlencoded(body: Buffer): FormField[] {
     if (fields.length === mostFormFields) throw malformed(`it has more than ${mostFormFields} fields`)
     const equals = pair.indexOf('=')
     if (equals <= 0) continue
-    const value = Buffer.from(decoded(pair.slice(equals + 1)))
+    const value = decodedBytes(pair.slice(equals + 1))
     fields.push({ name: decoded(pair.slice(0, equals)), contentType: '', value, fileName: null })
   }
   return fields
@@ -131,6 +131,23 @@ function decoded(text: string): string {
   if (plain === null) throw malformed(`'${text.slice(0, 40)}' is not percent-encoded UTF-8`)
   return plain
 }
+
+/** A value may be any bytes: programs send pictures so, too. */
+function decodedBytes(text: string): Buffer {
+  if (/%(?![\da-f]{2})/i.test(text)) throw malformed(`'${text.slice(0, 40)}' is not percent-encoded`)
+  const bytes = Buffer.from(text, 'latin1')
+  let length = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] as number
+    if (byte === percentSign) bytes[length++] = Number.parseInt(text.slice(at + 1, (at += 2) + 1), 16)
+    else bytes[length++] = byte === plusSign ? blank : byte
+  }
+  return bytes.subarray(0, length)
+}
+
+const blank = 0x20
+const percentSign = 0x25
+const plusSign = 0x2b
 
 const malformed = (reason: string): ServerError =>
   ServerError.withoutStack('INVALID_ARG', `the form in the request's body cannot be read: ${reason}`)

@@ -165,6 +165,10 @@ const otherPorts: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
     ),
     '/explanations/{model}': 'inference model',
     '/explanations/{model}/{a}': 'inference model',
+    '/explanations/{model}/{a}/{b}': 'inference model',
+    '/explanations/{model}/{a}/{b}/{c}': 'inference model',
+    '/explanations/{model}/{a}/{b}/{c}/{d}': 'inference model',
+    '/explanations/{model}/{a}/{b}/{c}/{d}/{e}': 'inference model',
     '/v1/models/{model}:predict': 'inference model',
     '/v1/models/{model}:explain': 'inference model',
     '/v2/models/{model}/infer': 'inference model',
@@ -315,6 +319,8 @@ test("every route of TensorFlow Serving's REST API asks for its action and no ot
   checkRoutes(tfservingRoutes(part, defaultOptions().http), Object.fromEntries(rules), 'http')
 })
 
+const managing = { allowsModelApi: true, registeredWorkers: 0 }
+
 /** TorchServe takes a slash behind each of its paths. */
 const withSlash = (rules: Readonly<Record<string, Rule>> = {}): Record<string, Rule> =>
   Object.fromEntries(Object.entries(rules).map(([path, rule]) => [/^.$/.test(path) ? path : `${path}[/]`, rule]))
@@ -324,7 +330,7 @@ test('every route of the other HTTP ports asks for its action and no other', () 
   const sagemaker = { pingMode: 'ready', inferenceType: 'infer', defaultModel: '', modelRoot: '/' } as const
   checkRoutes(sagemakerRoutes(part, sagemaker), otherPorts['sagemaker'] ?? {}, 'http')
   checkRoutes(inferenceRoutes(part), withSlash(otherPorts['torchserveInference']), 'http')
-  checkRoutes(managementRoutes(part, true), withSlash(otherPorts['torchserveManagement']), 'http')
+  checkRoutes(managementRoutes(part, managing), withSlash(otherPorts['torchserveManagement']), 'http')
   checkRoutes(openAiOwnRoutes(part, part), otherPorts['openAiOwn'] ?? {}, 'http')
   checkRoutes(torchserveMetricsRoutes(part), withSlash(otherPorts['torchserveMetrics']), 'http')
   const settings = { healthRoute: '/health', predictRoute: '/predict', defaultModel: 'm' }
@@ -345,7 +351,7 @@ test('every RPC of TorchServe asks for its action and no other', () => {
     StreamPredictions: 'inference model',
     StreamPredictions2: 'inference model',
   }
-  const managed = torchserveManagementGrpc(part, true).methods
+  const managed = torchserveManagementGrpc(part, managing).methods
   const all = {
     ...rules,
     ...Object.fromEntries(managed.map(({ path }) => [rpcOf(path), 'model-repository model' as const])),

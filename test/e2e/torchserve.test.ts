@@ -13,6 +13,7 @@ import { parseProperties, torchserveFlagsOf } from '../../src/cli/torchserve.ts'
 import { cases } from '../fixtures/torchserve/cases.ts'
 import { sendCase, type Answer } from '../fixtures/torchserve/send-case.ts'
 import { temporaryRepository } from '../fixtures/temporary-repository.ts'
+import { freePort } from '../free-port.ts'
 import { exampleModels, startServerProcess, type ServerProcess } from './server-process.ts'
 import { testPython } from './python-checks.ts'
 
@@ -139,10 +140,7 @@ test("TorchServe's gRPC services answer: predictions, pieces, and every change o
       code: 'INTERNAL',
       details: 'Model not found: other\norg.pytorch.serve.archive.model.ModelNotFoundException',
     })
-    assert.equal(
-      (await ask({}))['details'],
-      'Parameter model_name is required.\norg.pytorch.serve.http.BadRequestException',
-    )
+    assert.equal((await ask({}))['details'], 'Parameter model_name is required.\nBadRequestException.()')
     const pieces = await inference.stream('StreamPredictions', 'PredictionsRequest', {
       model_name: 'pieces',
       input: data,
@@ -319,7 +317,7 @@ test('257 workers are refused, and so is a name that the repository has', async 
     assert.match(await manage('PUT', `/models/function?min_worker=${count}`), /at most 256 workers/)
   }
   assert.match(
-    await manage('POST', '/models?url=function.mar&model_name=patient&response_timeout=2147483647'),
+    await manage('POST', '/models?url=function.mar&model_name=patient&initial_workers=1&response_timeout=2147483647'),
     /registered with 1 initial workers/,
   )
   assert.match(await manage('POST', '/models?url=function.mar&model_name=simple'), /ConflictStatusException/)
@@ -353,13 +351,13 @@ test('257 workers are refused, and so is a name that the repository has', async 
   assert.match(await text(ports.management, '/models', broken), /"type": "BadRequestException"/)
   // A model that does not start leaves nothing behind that makes the server unhealthy.
   assert.match(
-    await manage('POST', '/models?url=function.mar&model_name=odd&handler=absent'),
+    await manage('POST', '/models?url=function.mar&model_name=odd&handler=absent&initial_workers=1'),
     /Failed to start workers/,
   )
   assert.match(await text(ports.inference, '/ping', {}), /"Healthy"/)
   // Every text but `true` is false.
   assert.match(
-    await manage('POST', '/models?url=function.mar&model_name=late&synchronous=x'),
+    await manage('POST', '/models?url=function.mar&model_name=late&initial_workers=1&synchronous=x'),
     /Processing worker updates/,
   )
 })
@@ -401,4 +399,32 @@ load_models=function.mar
   const address = moved.furtherAddress('TorchServe inference')
   assert.equal(await text(Number(address.split(':')[1]), '/predictions/function'), 'function loaded 1')
   await remove()
+})
+
+test("KServe's configuration starts: one port for predictions, models and metrics, and the models of a snapshot", async () => {
+  const address = `http://127.0.0.1:${await freePort()}`
+  const version = { defaultVersion: true, marName: 'function.mar', minWorkers: 2, maxWorkers: 5, batchSize: 5 }
+  const { args } = torchserveFlagsOf(['--model-store', store], {
+    file: {
+      inference_address: address,
+      management_address: address,
+      metrics_address: address,
+      grpc_inference_port: '0',
+      grpc_management_port: '0',
+      load_models: 'all',
+      model_snapshot: JSON.stringify({ name: 'startup.cfg', modelCount: 1, models: { fn: { '1.0': version } } }),
+    },
+    environment: {},
+  })
+  const server = await start(args.filter((flag) => !flag.startsWith('--allow-') || flag === '--allow-torchserve'))
+  const port = Number(server.furtherAddress('TorchServe inference').split(':')[1])
+  assert.equal(await text(port, '/predictions/fn/1.0'), 'function loaded 1')
+  assert.match(
+    await text(port, '/models'),
+    /"models": \[\s+\{\s+"modelName": "fn",\s+"modelUrl": "function.mar"\s+\}\s+\]/,
+  )
+  assert.match(await text(port, '/models/fn'), /"minWorkers": 2,\s+"maxWorkers": 5,\s+"batchSize": 5/)
+  assert.match(await text(port, '/v1/models/fn'), /"ready": true/)
+  assert.match(await text(port, '/metrics'), /ts_inference_requests_total\{model_name="fn"/)
+  assert.match(await text(port, '/nowhere'), /ResourceNotFoundException/)
 })

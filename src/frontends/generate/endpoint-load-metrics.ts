@@ -4,7 +4,11 @@ import { languageFamilies } from '../../llm/language-families.ts'
 
 /** The part of the models' custom metrics that the header needs. */
 export type LoadMetricSource = {
-  families(): Iterable<{ readonly name: string; readonly series: ReadonlyMap<string, LoadSeries> }>
+  families(): Iterable<{
+    readonly name: string
+    readonly kind?: string
+    readonly series: ReadonlyMap<string, LoadSeries>
+  }>
 }
 type LoadSeries = { readonly labels: readonly (readonly [name: string, value: string])[]; readonly value: number }
 

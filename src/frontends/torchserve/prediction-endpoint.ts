@@ -21,7 +21,10 @@ import type { TorchserveCounts } from './torchserve-counts.ts'
 export type PredictionParts = ExchangeParts & { readonly log: Log; readonly counts: TorchserveCounts }
 
 /** Names and values. */
-export type HeaderPairs = readonly (readonly [string, string])[]
+type HeaderPairs = readonly (readonly [string, string])[]
+
+/** What the handler gets beside what the client sent as headers and body. */
+export type HandlerExtras = { readonly headers?: HeaderPairs; readonly query?: HeaderPairs }
 
 /** A longer body may be a form whose boundary takes long to find. */
 const readAtOnceBytes = 256 * 1024
@@ -34,13 +37,16 @@ const texts = new WeakMap<readonly string[], { readonly path: string; readonly t
 export class PredictionExchange extends HttpExchange {
   /** Headers that the handler sees beside those of the client. */
   readonly #extraHeaders: HeaderPairs
+  readonly #query: HeaderPairs
   readonly #counts: TorchserveCounts
   readonly #id = randomUUID()
   #stream: ResponseStream | null = null
 
-  constructor(parts: PredictionParts, http: PortRequest, caller: Caller, extraHeaders: HeaderPairs) {
+  /** `query`: its parameters are fields of the request. */
+  constructor(parts: PredictionParts, http: PortRequest, caller: Caller, { headers = [], query = [] }: HandlerExtras) {
     super(parts, http, caller, true)
-    this.#extraHeaders = extraHeaders
+    this.#extraHeaders = headers
+    this.#query = query
     this.#counts = parts.counts
   }
 
@@ -54,7 +60,7 @@ export class PredictionExchange extends HttpExchange {
     this.answersOnce = !signature.isDecoupled
     this.reserve(body.length)
     const contentType = this.header('content-type') ?? ''
-    const request = { id: this.#id, headers: this.#headersText(), contentType, body }
+    const request = { id: this.#id, headers: this.#headersText(), contentType, body, query: this.#query }
     const steps = torchTensors(request, config.maxBatchSize > 0)
     const submit = (inputs: Tensor[]): void => this.submit({ id: this.#id, inputs })
     if (body.length <= readAtOnceBytes) submit(lastOf(steps))

@@ -29,8 +29,25 @@ export const unknownResource = (): TorchserveError =>
   new TorchserveError(404, 'ResourceNotFound', `Requested resource is not found, ${lookUp}`)
 export const wrongMethod = (): TorchserveError =>
   new TorchserveError(405, 'MethodNotAllowed', `Requested method is not allowed, ${lookUp}`)
-export const noWorker = (name: string): TorchserveError => {
-  const text = `Model "${name}" has no worker to serve inference request. Please use scale workers API to add workers.`
+/** By HTTP it is the method that is not allowed. */
+export class ModelApiIsOff extends TorchserveError {
+  readonly toldByGrpc = 'Model API disabled\norg.pytorch.serve.archive.model.ModelException'
+}
+export const modelApiIsOff = (): TorchserveError => new ModelApiIsOff(405, 'MethodNotAllowed', wrongMethod().message)
+export const noWorkerToDescribe = (name: string): TorchserveError => {
+  const text = `Model "${name}" has no worker to serve describe request. Please use scale workers API to add workers.`
+  return new TorchserveError(503, 'ServiceUnavailable', text)
+}
+/** As in TorchServe without the reason, which the log has: it names places on the server's disk. */
+export function notStarted(name: string, version: string, reason: string): TorchserveError {
+  const isOfMemory = /\b(Memory|CUDA)/.test(reason)
+  const text = `Failed to start workers for model ${name} version: ${version === '' ? 'null' : version}`
+  return new TorchserveError(isOfMemory ? 507 : 500, 'InternalServer', text)
+}
+/** The odd quote is TorchServe's. */
+export const noWorker = (name: string, version: string): TorchserveError => {
+  const which = version === '' ? name : `${name}" Version ${version}`
+  const text = `Model "${which}" has no worker to serve inference request. Please use scale workers API to add workers.`
   const sequence = 'please check if it is closed, or expired; or exceeds maxSequenceJobQueueSize'
   return new TorchserveError(503, 'ServiceUnavailable', `${text} If this is a sequence inference, ${sequence}`)
 }

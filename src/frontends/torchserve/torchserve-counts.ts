@@ -11,6 +11,12 @@ type Host = {
   readonly memory: { readonly totalBytes: number; readonly usedBytes: number }
 }
 
+/** What handlers made themselves. */
+type HandlerMetrics = {
+  families(): Iterable<{ readonly name: string; readonly kind?: string; readonly series: ReadonlyMap<string, Series> }>
+}
+type Series = { readonly labels: readonly (readonly [name: string, value: string])[]; readonly value: number }
+
 /** Which models the reader may see; null: all. */
 type Visible = ((model: string) => boolean) | null
 type Stats = ReturnType<Engine['statistics']>[number]
@@ -26,11 +32,18 @@ export class TorchserveCounts {
   readonly #host: Host
   readonly #engine: Engine
   readonly #models: TorchserveModels
+  readonly #ofHandlers: HandlerMetrics
   readonly #byClass = new Map<number, number>()
   #means: ReadonlyMap<string, Mean> = new Map()
 
-  constructor(host: Host, engine: Engine, models: TorchserveModels) {
+  constructor(
+    host: Host,
+    engine: Engine,
+    models: TorchserveModels,
+    ofHandlers: HandlerMetrics = { families: () => [] },
+  ) {
     this.#host = host
+    this.#ofHandlers = ofHandlers
     this.#engine = engine
     this.#models = models
   }
@@ -42,7 +55,8 @@ export class TorchserveCounts {
 
   /** Only the families of these names; without names all of them. */
   text(names: readonly string[], isVisible: Visible): string {
-    const lines = [...this.#hostFamilies(), ...this.#modelFamilies(isVisible)]
+    const own = [...this.#hostFamilies(), ...this.#modelFamilies(isVisible)]
+    const lines = [...own, ...this.#handlerFamilies(new Set(own.map(([name]) => name)), isVisible)]
       .filter(([name]) => names.length === 0 || names.includes(name))
       .flatMap(([name, kind, unit, rows]) => [
         `# HELP ${name} Torchserve prometheus ${kind} metric with unit: ${unit}`,
@@ -70,6 +84,23 @@ export class TorchserveCounts {
       ['DiskAvailable', 'gauge', 'Gigabytes', ofHost((bavail * bsize) / gibi)],
       ['DiskUtilization', 'gauge', 'Percent', share(usedBlocks, usedBlocks + bavail)],
     ]
+  }
+
+  /** Under other names than our own: a family comes once. */
+  #handlerFamilies(known: ReadonlySet<string>, isVisible: Visible): Family[] {
+    const families: Family[] = []
+    for (const { name, kind, series } of this.#ofHandlers.families()) {
+      if (known.has(name) || (kind !== 'counter' && kind !== 'gauge')) continue
+      const shown = [...series.values()].filter(({ labels }) => {
+        const model = labels.find(([label]) => label === 'ModelName')?.[1]
+        return isVisible === null || (model !== undefined && isVisible(model))
+      })
+      const rows = shown.map(({ labels, value }): Row => {
+        return [labelsOf({ ...Object.fromEntries(labels), Hostname: hostname() }), value]
+      })
+      families.push([name, kind, 'handler', rows])
+    }
+    return families
   }
 
   #modelFamilies(isVisible: Visible): Family[] {

@@ -24,8 +24,8 @@ import { torchCodec } from '../../protocol/torchserve/torch-messages.ts'
 import { fieldTensors, torchAnswer } from '../../protocol/torchserve/torch-request.ts'
 import { GrpcStatus, statusCodes, statusOk, type StatusCode } from '../../transport/grpc/grpc-status.ts'
 import type { PredictionParts } from './prediction-endpoint.ts'
-import { badRequest, prettyJson, TorchserveError, torchserveError } from './torchserve-answers.ts'
-import { managementOperations, type Fields } from './torchserve-management.ts'
+import { badRequest, ModelApiIsOff, prettyJson, TorchserveError, torchserveError } from './torchserve-answers.ts'
+import { managementOperations, type Fields, type ManagementOptions } from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 type GrpcParts = PredictionParts & { readonly models: TorchserveModels }
@@ -49,9 +49,20 @@ const codes: Readonly<Record<number, StatusCode>> = {
 /** The class of Java stands on the second line of a description. */
 function statusOf(reason: unknown): GrpcStatus {
   const { status, type, message } = torchserveError(reason)
+  if (reason instanceof ModelApiIsOff) return new GrpcStatus(statusCodes.PERMISSION_DENIED, reason.toldByGrpc)
   const code = codes[status] ?? (status < 500 ? statusCodes.FAILED_PRECONDITION : statusCodes.INTERNAL)
-  const where = /^Model(Version)?NotFound/.test(type) ? 'archive.model' : 'http'
+  const where = /^(Model(Version)?NotFound|InvalidModel)/.test(type) ? 'archive.model' : 'http'
   return new GrpcStatus(code, `${message}\norg.pytorch.serve.${where}.${type}`)
+}
+
+/** What TorchServe says before the model is asked: one code, and short names of two classes. */
+function refusalOf(reason: TorchserveError): GrpcStatus {
+  const { message } = statusOf(reason)
+  const short = { 400: 'BadRequest', 503: 'InternalServer' }[reason.status]
+  return new GrpcStatus(
+    statusCodes.INTERNAL,
+    short === undefined ? message : message.replace(/\n.*$/, `\n${short}Exception.()`),
+  )
 }
 
 const codec = { ...torchCodec, statusOf }
@@ -177,9 +188,7 @@ class GrpcPrediction extends CallExchange {
   }
 
   protected tell(error: unknown): void {
-    const { code, message } = statusOf(error)
-    // TorchServe has one code for what is wrong before the model is asked.
-    this.call.finish(new GrpcStatus(error instanceof TorchserveError ? statusCodes.INTERNAL : code, message))
+    this.call.finish(error instanceof TorchserveError ? refusalOf(error) : statusOf(error))
   }
 }
 
@@ -248,15 +257,15 @@ class StreamedPrediction extends GrpcPrediction {
   }
 }
 
-export function torchserveManagementGrpc(parts: GrpcParts, allowsModelApi: boolean): GrpcFrontEnd {
+export function torchserveManagementGrpc(parts: GrpcParts, management: ManagementOptions): GrpcFrontEnd {
   const service = '/org.pytorch.serve.grpc.management.ManagementAPIsService'
-  const operations = Object.entries(managementOperations(parts.models, allowsModelApi))
+  const operations = Object.entries(managementOperations(parts.models, management))
   const methods = operations.map(([rpc, operation]) => {
     const types = [`${rpc}Request`, 'ManagementResponse'] as const
     const act: UnaryMethod = async (request, call, caller) => {
       const [name, version] = [request['modelName'] as string, request['modelVersion'] as string]
       const origin = grpcChangeOrigin(call, caller)
-      const told = await operation({ name, version, fields: fieldsOf(request), caller, origin })
+      const told = await operation({ name, version, fields: fieldsOf(request), headers: [], caller, origin })
       return { msg: 'json' in told ? prettyJson(told.json) : told.text }
     }
     return unaryMethod(parts, `${service}/${rpc}`, 'model-repository', types, act, false, codec)

@@ -3,7 +3,7 @@
 import type { Caller } from '../../access/caller.ts'
 import { requireRight, visibleModels } from '../../access/require-right.ts'
 import type { ChangeOrigin } from '../../model/change-origin.ts'
-import { badRequest, wrongMethod } from './torchserve-answers.ts'
+import { badRequest, modelApiIsOff } from './torchserve-answers.ts'
 import type { RegisterRequest, TorchserveModels } from './torchserve-models.ts'
 
 /** The fields of a request by their names; '' for one that is not there. */
@@ -14,6 +14,8 @@ type Ask = {
   /** '' for the default version. */
   readonly version: string
   readonly fields: Fields
+  /** Names and values, one after the other. */
+  readonly headers: readonly string[]
   readonly caller: Caller
   readonly origin: ChangeOrigin
 }
@@ -31,7 +33,7 @@ const isTrue = (text: string, byDefault: boolean): boolean => (text === '' ? byD
 
 /** As in TorchServe, what is no number of 32 bits counts as not given. */
 const numberOf = <Other>(text: string, byDefault: Other): number | Other =>
-  /^\d{1,10}$/.test(text) && Number(text) < 2 ** 31 ? Number(text) : byDefault
+  /^\+?\d{1,10}$/.test(text) && Number(text) < 2 ** 31 ? Number(text) : byDefault
 
 /** `waits` false: the client is answered at once, as by TorchServe without `synchronous`. */
 function changed(done: Promise<string>, waits = true): Told | Promise<Told> {
@@ -47,10 +49,20 @@ const ofModel =
     return operation(ask)
   }
 
-/** By the names of the gRPC service. `allowsModelApi`: clients may register and unregister models. */
-export function managementOperations(models: TorchserveModels, allowsModelApi: boolean) {
+export type ManagementOptions = {
+  /** Clients may register and unregister models. */
+  readonly allowsModelApi: boolean
+  /** Of a registration that does not say. */
+  readonly registeredWorkers: number
+}
+
+/** By the names of the gRPC service. */
+export function managementOperations(
+  models: TorchserveModels,
+  { allowsModelApi, registeredWorkers }: ManagementOptions,
+) {
   const requireModelApi = (): void => {
-    if (!allowsModelApi) throw wrongMethod()
+    if (!allowsModelApi) throw modelApiIsOff()
   }
   return {
     /** A page of the models that the caller may see. */
@@ -62,20 +74,30 @@ export function managementOperations(models: TorchserveModels, allowsModelApi: b
       const next = end < all.length ? { nextPageToken: String(end) } : {}
       return { json: { ...next, models: all.slice(start, end) } }
     },
-    DescribeModel: ofModel(({ name, version }) => ({ json: models.describe(name, version) })),
-    RegisterModel: ({ fields, caller, origin }) => {
+    DescribeModel: ofModel(async ({ name, version, fields, headers }) => {
+      const described = models.describe(name, version)
+      const isCustomized = version !== 'all' && isTrue(fields('customized'), false)
+      const customizedMetadata = isCustomized ? await models.describeOwn(name, version, headers) : null
+      return {
+        json: customizedMetadata === null ? described : described.map((one) => ({ ...one, customizedMetadata })),
+      }
+    }),
+    RegisterModel: async ({ fields, caller, origin }) => {
       requireModelApi()
-      const request = registerRequest(fields)
+      const request = registerRequest(fields, registeredWorkers)
       // The name may stand in the archive alone: who may not register every model must say the name.
       if (caller.rights !== null && request.name === '') requireRight(caller, 'model-repository', '')
       requireRight(caller, 'model-repository', request.name)
-      const done = models.register(request, origin).then(({ name, version, workers }) => {
-        const text = `Model "${name}" Version: ${version} registered with ${workers} initial workers`
-        return workers === 0 ? `${text}. Use scale workers API to add workers for the model.` : text
-      })
-      return changed(done, isTrue(fields('synchronous'), true) || request.given.workers === 0)
+      const { name, version, workers, started } = await models.register(request, origin)
+      const text = `Model "${name}" Version: ${version} registered with ${workers} initial workers`
+      const told = workers === 0 ? `${text}. Use scale workers API to add workers for the model.` : text
+      return changed(
+        started.then(() => told),
+        isTrue(fields('synchronous'), true) || workers === 0,
+      )
     },
-    ScaleWorker: ofModel(({ name, version, fields, origin }) => {
+    ScaleWorker: ofModel(({ name, version: inPath, fields, origin }) => {
+      const version = inPath === '' ? fields('model_version') : inPath
       const min = numberOf(fields('min_worker'), 1)
       const max = numberOf(fields('max_worker'), min)
       const which = version === '' ? name : `${name}, version: ${version}`
@@ -101,12 +123,13 @@ const numbers = [
   ['maxBatchDelayMs', 'max_batch_delay'],
   ['workers', 'initial_workers'],
   ['responseTimeoutSecs', 'response_timeout'],
+  ['startupTimeoutSecs', 'startup_timeout'],
 ] as const
 
 /** Of what a registration says: it is kept, logged and told. */
 const mostFieldChars = 4096
 
-function registerRequest(fields: Fields): RegisterRequest {
+function registerRequest(fields: Fields, registeredWorkers: number): RegisterRequest {
   const long = ['url', 'handler', 'runtime'].find((field) => fields(field).length > mostFieldChars)
   if (long !== undefined) throw badRequest(`Parameter ${long} has more than ${mostFieldChars} characters.`)
   const url = fields('url')
@@ -117,7 +140,7 @@ function registerRequest(fields: Fields): RegisterRequest {
     throw badRequest(`Invalid model name: ${JSON.stringify(name.slice(0, 100))}`)
   const runtime = fields('runtime')
   if (!runtimes.has(runtime)) throw badRequest(`Invalid RuntimeType value: ${runtime}`)
-  const given: [string, number | string][] = []
+  const given: [string, number | string][] = [['workers', registeredWorkers]]
   for (const [key, field] of numbers) {
     // As in TorchServe, fewer workers than none are none.
     const text = key === 'workers' ? fields(field).replace(/^-\d{1,9}$/, '0') : fields(field)
@@ -125,5 +148,5 @@ function registerRequest(fields: Fields): RegisterRequest {
     if (number !== null) given.push([key, number])
   }
   if (fields('handler') !== '') given.push(['handler', fields('handler')])
-  return { url, name, given: Object.fromEntries(given) }
+  return { url, name, runtime, given: Object.fromEntries(given) }
 }

@@ -37,7 +37,7 @@ test('changes do not wait for archives that are being unpacked, of which there a
     },
   })
   const origin = changeOrigin('start')
-  const register = (url: string): Promise<unknown> => models.register({ url, name: '', given: {} }, origin)
+  const register = (url: string): Promise<unknown> => models.register({ url, name: '', runtime: '', given: {} }, origin)
   try {
     const slow = ['a', 'b', 'c'].map(register)
     await register('quick')
@@ -46,11 +46,11 @@ test('changes do not wait for archives that are being unpacked, of which there a
     await models.unregister('quick', '', origin)
     slow.push(...['d', 'e'].map(register))
     assert.deepEqual(begun, ['a', 'b', 'c', 'quick', 'd'])
-    const waiting = Array.from({ length: 255 }, () => register('e').catch((reason: unknown) => reason))
+    const waiting = Array.from({ length: 255 }, () => register('w').catch((reason: unknown) => reason))
     await assert.rejects(register('f'), { status: 503, message: /too many changes of models wait/ })
     goOn()
     await Promise.all([...slow, ...waiting])
-    assert.deepEqual(models.list().map(({ modelName }) => modelName), ['a', 'b', 'c', 'd', 'e']) // prettier-ignore
+    assert.deepEqual(models.list().map(({ modelName }) => modelName), ['a', 'b', 'c', 'd', 'e', 'w']) // prettier-ignore
   } finally {
     await rm(root, { recursive: true })
   }

@@ -12,7 +12,16 @@ import type { ServedModel } from '../../engine/serving/served-model.ts'
 import { changeOrigin, type ChangeOrigin } from '../../model/change-origin.ts'
 import type { FolderMap } from '../../model/folder-map.ts'
 import type { TorchArchive, TorchServing, UnpackedArchive } from '../../model/torch-archive.ts'
-import { badRequest, modelNotFound, noWorker, TorchserveError, versionNotFound } from './torchserve-answers.ts'
+import {
+  badRequest,
+  modelNotFound,
+  noWorker,
+  noWorkerToDescribe,
+  notStarted,
+  TorchserveError,
+  versionNotFound,
+} from './torchserve-answers.ts'
+import { ownDescription } from './own-description.ts'
 
 type TorchserveModelParts = {
   readonly engine: Engine
@@ -22,7 +31,7 @@ type TorchserveModelParts = {
   readonly archives: {
     newFolder(): Promise<string>
     /** Into a new folder. */
-    unpack(url: string, given: Partial<TorchServing>): Promise<UnpackedArchive>
+    unpack(url: string, given: Partial<TorchServing>, name: string): Promise<UnpackedArchive>
     configText(archive: TorchArchive, serving: TorchServing): string
   }
 }
@@ -31,13 +40,24 @@ export type RegisterRequest = {
   readonly url: string
   /** '' for the name in the manifest. */
   readonly name: string
+  /** '' for that in the manifest. */
+  readonly runtime: string
   /** What the call says. The archive and the server have the rest. */
   readonly given: Partial<TorchServing>
+}
+
+type Registration = {
+  readonly name: string
+  readonly version: string
+  readonly workers: number
+  /** Rejects with TorchserveError: then the version is gone. */
+  readonly started: Promise<void>
 }
 
 type RegisteredVersion = {
   readonly number: number
   readonly url: string
+  readonly runtime: string
   readonly archive: TorchArchive
   readonly serving: TorchServing
   minWorkers: number
@@ -93,6 +113,13 @@ export class TorchserveModels {
     })
   }
 
+  /** The model that a request means which names none: the only one of the command line, or the only one; '' for none. */
+  onlyName(): string {
+    const [first, ...others] =
+      this.#namesAtStart.size > 0 ? this.#namesAtStart : this.list().map(({ modelName }) => modelName)
+    return others.length === 0 ? (first ?? '') : ''
+  }
+
   /** The Engine's number of a version, '' where it chooses. Throws TorchserveError. */
   resolve(name: string, version: string): string {
     const model = this.#models.get(name)
@@ -100,9 +127,16 @@ export class TorchserveModels {
       this.#offered(name, version)
       return version
     }
-    const { minWorkers, number } = versionOf(model, version)
-    if (minWorkers === 0) throw noWorker(name)
-    return version === '' ? '' : String(number)
+    const one = versionOf(model, version)
+    if (one.minWorkers === 0) throw noWorker(name, version)
+    const number = version === '' ? '' : String(one.number)
+    try {
+      this.#parts.engine.findVersion(name, number)
+    } catch {
+      // Its first workers are starting.
+      throw noWorker(name, version)
+    }
+    return number
   }
 
   /** As TorchServe names a version of the Engine. */
@@ -119,7 +153,7 @@ export class TorchserveModels {
     return all.filter(({ minWorkers }) => minWorkers > 0).map(({ worker, loadMs }) => [worker, loadMs])
   }
 
-  describe(name: string, version: string): unknown[] {
+  describe(name: string, version: string): object[] {
     const model = this.#models.get(name)
     if (model !== undefined) {
       const wanted = version === 'all' ? [...model.versions.keys()] : [version]
@@ -137,24 +171,28 @@ export class TorchserveModels {
     }))
   }
 
-  #described(name: string, one: RegisteredVersion): unknown {
+  #described(name: string, one: RegisteredVersion): object {
     const { archive, serving } = one
+    const number = String(one.number)
+    const served = this.#parts.engine.servedModel(name)
+    const pendingRequests = served?.versions.get(number)?.pendingCount ?? 0
+    const group = served?.offered.find((offered) => offered.version === number)?.config.instanceGroup[0]
     return {
       modelName: name,
       modelVersion: archive.version,
       modelUrl: one.url,
-      runtime: archive.runtime,
+      runtime: one.runtime,
       minWorkers: one.minWorkers,
       maxWorkers: one.maxWorkers,
       batchSize: serving.batchSize,
       maxBatchDelay: serving.maxBatchDelayMs,
       responseTimeout: serving.responseTimeoutSecs,
-      startupTimeout: serving.responseTimeoutSecs,
+      startupTimeout: serving.startupTimeoutSecs,
       maxRetryTimeoutInSec: 300,
       clientTimeoutInMills: 0,
       parallelType: '',
       parallelLevel: 0,
-      deviceType: archive.config['deviceType'] === 'gpu' ? 'gpu' : 'cpu',
+      deviceType: group?.kind === 'KIND_GPU' ? 'gpu' : 'cpu',
       continuousBatching: false,
       useJobTicket: false,
       useVenv: false,
@@ -164,8 +202,22 @@ export class TorchserveModels {
       maxNumSequence: 0,
       maxSequenceJobQueueSize: 0,
       loadedAtStartup: this.#namesAtStart.has(name),
-      workers: this.#workers(name, String(one.number), one.startedMs),
-      jobQueueStatus: { remainingCapacity: serving.jobQueueSize, pendingRequests: 0 },
+      workers: this.#workers(name, number, one.startedMs),
+      jobQueueStatus: {
+        remainingCapacity: Math.max(0, serving.jobQueueSize - pendingRequests),
+        pendingRequests,
+      },
+    }
+  }
+
+  /** What the handler says of itself; null: the model is no archive. Rejects with TorchserveError. */
+  async describeOwn(name: string, version: string, headers: readonly string[]): Promise<unknown> {
+    if (!this.#models.has(name)) return null
+    const { engine } = this.#parts
+    try {
+      return await ownDescription(engine, engine.findVersion(name, this.resolve(name, version)), headers)
+    } catch (reason) {
+      throw reason instanceof TorchserveError && reason.status === 503 ? noWorkerToDescribe(name) : reason
     }
   }
 
@@ -181,30 +233,35 @@ export class TorchserveModels {
     }))
   }
 
-  /** Returns when the workers have started. Throws TorchserveError at once when the numbers alone are wrong. */
-  register(
-    request: RegisterRequest,
-    origin: ChangeOrigin,
-  ): Promise<{ name: string; version: string; workers: number }> {
+  /**
+   * Returns when the version is known; `started` ends when its workers have started. Throws TorchserveError at once when the
+   * numbers alone are wrong.
+   */
+  register(request: RegisterRequest, origin: ChangeOrigin): Promise<Registration> {
     requireFewWorkers('initial_workers', request.given.workers ?? 0)
     return this.#unpacking.pass(async () => {
-      const unpacked = await this.#parts.archives.unpack(request.url, request.given).catch(throwNamed)
+      const unpacked = await this.#parts.archives.unpack(request.url, request.given, request.name).catch(throwNamed)
       try {
-        return await this.#changes.pass(() => this.#add(request, unpacked, origin))
+        return await new Promise((resolve, reject) => {
+          const change = async (): Promise<void> => {
+            const { model, one } = await this.#add(request, unpacked)
+            const started = this.#startFirst(model, one, origin)
+            const { name, version } = unpacked.archive
+            resolve({ name, version, workers: one.minWorkers, started })
+            // The next change waits also for a start that fails, which whoever asked for it is told.
+            await Promise.allSettled([started])
+          }
+          this.#changes.pass(change).catch(reject)
+        })
       } finally {
         await remove(unpacked.folder)
       }
     })
   }
 
-  async #add(
-    { url, name: asked }: RegisterRequest,
-    { folder, archive, serving }: UnpackedArchive,
-    origin: ChangeOrigin,
-  ) {
-    const { version } = archive
+  async #add({ url, runtime: asked }: RegisterRequest, { folder, archive, serving }: UnpackedArchive) {
+    const { name, version } = archive
     const { workers } = serving
-    const name = asked === '' ? archive.name : asked
     const model = this.#models.get(name) ?? {
       name,
       folder: await this.#parts.archives.newFolder(),
@@ -216,22 +273,31 @@ export class TorchserveModels {
     requireFewWorkers('initial_workers', workers)
     const number = model.nextNumber++
     await rename(folder, join(model.folder, String(number)))
-    const maxWorkers = Math.max(workers, Number(archive.config['maxWorkers'] ?? 0) || 0)
-    const one = { number, url, archive, serving, minWorkers: workers, maxWorkers, startedMs: 0, loadMs: 0 }
+    const maxWorkers = Math.max(workers, serving.maxWorkers)
+    const runtime = asked === '' ? archive.runtime : asked
+    const one = { number, url, runtime, archive, serving, minWorkers: workers, maxWorkers, startedMs: 0, loadMs: 0 }
     model.versions.set(version, one)
     this.#models.set(name, model)
+    return { model, one }
+  }
+
+  async #startFirst(model: RegisteredModel, one: RegisteredVersion, origin: ChangeOrigin): Promise<void> {
+    const { name, version } = one.archive
     try {
       const begunMs = this.#parts.clock.wallMs()
-      if (workers > 0) await this.#serve(model, origin)
+      if (one.minWorkers > 0) await this.#serve(model, origin)
       one.startedMs = this.#parts.clock.wallMs()
       one.loadMs = one.startedMs - begunMs
     } catch (reason) {
       await this.#removeVersion(model, one, origin)
-      this.#log.error('a model of TorchServe cannot be loaded', { model: name, reason: messageOf(reason) })
-      const text = `Failed to start workers for model ${name} version: ${version}: ${messageOf(reason)}`
-      throw new TorchserveError(500, 'InternalServer', text)
+      throw this.#failed(name, version, reason)
     }
-    return { name, version, workers }
+  }
+
+  #failed(name: string, version: string, reason: unknown): TorchserveError {
+    const text = messageOf(reason)
+    this.#log.error('a model of TorchServe cannot be loaded', { model: name, reason: text })
+    return notStarted(name, version, text)
   }
 
   #refuseTaken({ name, versions }: RegisteredModel, version: string): void {
@@ -275,6 +341,11 @@ export class TorchserveModels {
     if (engine.servedModel(name) !== undefined) await (await engine.unload(name, false, origin)).gone
   }
 
+  async #forget(name: string): Promise<void> {
+    await this.#parts.folders.unmap(name)
+    this.#parts.engine.forget(name)
+  }
+
   async #removeVersion(model: RegisteredModel, one: RegisteredVersion, origin: ChangeOrigin): Promise<void> {
     const { name, folder, versions } = model
     versions.delete(one.archive.version)
@@ -286,8 +357,7 @@ export class TorchserveModels {
     this.#models.delete(name)
     this.#parts.engine.setStandardVersion(name, '')
     await this.#unload(name, origin)
-    await this.#parts.folders.unmap(name)
-    this.#parts.engine.forget(name)
+    await this.#forget(name)
     await remove(folder)
   }
 
@@ -310,8 +380,18 @@ export class TorchserveModels {
     requireFewWorkers('min_worker', min)
     return this.#changes.pass(async () => {
       const model = this.#own(name)
-      Object.assign(versionOf(model, version), { minWorkers: min, maxWorkers: max })
-      await this.#serve(model, origin)
+      const one = versionOf(model, version)
+      const { minWorkers, maxWorkers } = one
+      try {
+        Object.assign(one, { minWorkers: min, maxWorkers: max })
+        await this.#serve(model, origin)
+      } catch (reason) {
+        // As many as before: a version whose workers cannot start must not make the server unhealthy for good.
+        Object.assign(one, { minWorkers, maxWorkers })
+        await this.#serve(model, origin)
+        if ([...model.versions.values()].every((each) => each.minWorkers === 0)) await this.#forget(name)
+        throw this.#failed(name, version, reason)
+      }
     })
   }
 
@@ -331,7 +411,9 @@ export class TorchserveModels {
   async registerAtStart(requests: readonly RegisterRequest[]): Promise<void> {
     for (const request of requests) {
       try {
-        this.#namesAtStart.add((await this.register(request, changeOrigin('start'))).name)
+        const { name, started } = await this.register(request, changeOrigin('start'))
+        await started
+        this.#namesAtStart.add(name)
       } catch (reason) {
         this.#log.error(`Failed to load model: ${request.url}`, { reason: messageOf(reason) })
       }

@@ -4,19 +4,21 @@ import type { ApiName } from '../../access/api-name.ts'
 import type { Caller } from '../../access/caller.ts'
 import { requireRight, visibleModels } from '../../access/require-right.ts'
 import { percentDecoded } from '../../base/percent-decoded.ts'
+import { inSlices } from '../../base/run-in-slices.ts'
 import { metricsResponse } from '../../ports/http/error-response.ts'
 import { inOwnWords } from '../../model/worded-error.ts'
 import { httpChangeOrigin } from '../../ports/http/http-change-origin.ts'
 import type { PortRequest } from '../../ports/http/port-request.ts'
 import { anyMethod, everyOtherPath, large, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { telling } from '../../ports/http/telling.ts'
+import { formFields } from '../../protocol/form-fields.ts'
 import { queryOf } from '../../protocol/query-of.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
 import { inferenceDescription, managementDescription, modelDescription } from './torchserve-description.ts'
-import { PredictionExchange, type HeaderPairs, type PredictionParts } from './prediction-endpoint.ts'
+import { PredictionExchange, type HandlerExtras, type PredictionParts } from './prediction-endpoint.ts'
 import { answerError, answerJson, badRequest, unknownResource, wrongMethod } from './torchserve-answers.ts'
-import { managementOperations, type Fields, type Operation } from './torchserve-management.ts'
+import { managementOperations, type Fields, type ManagementOptions, type Operation } from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 export type TorchserveParts = PredictionParts & {
@@ -61,36 +63,41 @@ const words = ['', '/{a}', '/{a}/{b}', '/{a}/{b}/{c}', '/{a}/{b}/{c}/{d}', '/{a}
 
 export function inferenceRoutes(parts: TorchserveParts): Route[] {
   const { engine, models } = parts
-  const predict = (http: PortRequest, caller: Caller, name = '', version = '', extra: HeaderPairs = []): void => {
+  const predict = (http: PortRequest, caller: Caller, name = '', version = '', extras: HandlerExtras = {}): void => {
     requireRight(caller, 'inference', name)
     const number = models.resolve(name, version)
     const isOwn = engine.findVersion(name, number).config.backend === 'torchserve'
-    if (isOwn) new PredictionExchange(parts, http, caller, extra).begin(name, number)
+    if (isOwn) new PredictionExchange(parts, http, caller, extras).begin(name, number)
     else parts.predict(http, name, number, caller)
   }
   const predictions =
     (explain: 'True' | 'False'): Handle =>
     (http, caller, [, , name = '', version, ...rest]) => {
       if (http.method !== 'OPTIONS') {
-        const urlPath = ['url_path', rest.join('/')] as const
-        predict(http, caller, name, version, [['explain', explain], urlPath])
+        const headers = [['explain', explain] as const, ['url_path', rest.join('/')] as const]
+        predict(http, caller, name, version, { headers })
         return
       }
       requireRight(caller, 'inference', name)
       models.resolve(name, version ?? '')
       answerJson(http, modelDescription(name))
     }
-  const invoke: Handle = (http, caller) => {
-    const [only, ...others] = models.list()
-    const name = queryOf(http.target).get('model_name') ?? (others.length === 0 ? only?.modelName : '') ?? ''
+  /** The older paths of TorchServe: the handler is told neither of a path nor of explanations, and gets the query as fields. */
+  const predictOlder = (http: PortRequest, caller: Caller, name: string, version?: string): void =>
+    predict(http, caller, name, version, { query: [...queryOf(http.target)] })
+  const invoke: Handle = async (http, caller) => {
+    const name =
+      queryOf(http.target).get('model_name') ||
+      models.onlyName() ||
+      (await inSlices(parts.clock, formValue(http, 'model_name')))
     if (name === '') throw badRequest('Parameter model_name is required.')
-    predict(http, caller, name)
+    predictOlder(http, caller, name)
   }
   /** `/v1/models/{model}:predict` and `/v2/models/{model}/infer`: the service envelope of the handler reads KServe's bodies. */
   const kserve =
     (explain: 'True' | 'False'): Handle =>
     (http, caller, [, , , name = '']) =>
-      predict(http, caller, name.replace(/:\w+$/, ''), '', [['explain', explain]])
+      predict(http, caller, name.replace(/:\w+$/, ''), '', { headers: [['explain', explain]] })
   const inference = (path: string, handle: Handle): Route => large(route(path, 'inference', handle))
   return [
     route('/ping', 'health', (http) => {
@@ -99,20 +106,27 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
     }),
     ...descriptionRoutes(inferenceDescription),
     ...words.map((rest) => inference(`/predictions/{model}${rest}`, predictions('False'))),
-    ...words.slice(0, 2).map((rest) => inference(`/explanations/{model}${rest}`, predictions('True'))),
+    ...words.map((rest) => inference(`/explanations/{model}${rest}`, predictions('True'))),
     ...[':predict', '/infer'].map((end, i) => inference(`/v${i + 1}/models/{model}${end}`, kserve('False'))),
     ...[':explain', '/explain'].map((end, i) => inference(`/v${i + 1}/models/{model}${end}`, kserve('True'))),
-    // The older paths of TorchServe: the handler is told neither of a path nor of explanations.
     inference('/invocations', invoke),
-    inference('/models/{model}/invoke', (http, caller, [, , name]) => predict(http, caller, name)),
-    inference('/{model}/predict', (http, caller, [, name]) => predict(http, caller, name)),
-    inference('/{model}/{a}/predict', (http, caller, [, name, version]) => predict(http, caller, name, version)),
+    inference('/models/{model}/invoke', (http, caller, [, , name = '']) => predictOlder(http, caller, name)),
+    inference('/{model}/predict', (http, caller, [, name = '']) => predictOlder(http, caller, name)),
+    inference('/{model}/{a}/predict', (http, caller, [, name = '', version]) =>
+      predictOlder(http, caller, name, version),
+    ),
     unknownPath,
   ]
 }
 
-export function managementRoutes({ models, engine }: TorchserveParts, allowsModelApi: boolean): Route[] {
-  const does = managementOperations(models, allowsModelApi)
+/** The last value of that field of a form; '' where there is none. */
+function* formValue(http: PortRequest, wanted: string): Generator<void, string> {
+  const fields = (yield* formFields(http.body, headerOf(http.headers, 'content-type') ?? '')) ?? []
+  return fields.findLast(({ name }) => name === wanted)?.value.toString() ?? ''
+}
+
+export function managementRoutes({ models, engine }: TorchserveParts, management: ManagementOptions): Route[] {
+  const does = managementOperations(models, management)
   const one = { GET: does.DescribeModel, PUT: does.ScaleWorker, DELETE: does.UnregisterModel, OPTIONS: described }
   const paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> = {
     '/models': { GET: does.ListModels, POST: does.RegisterModel },
@@ -128,7 +142,14 @@ export function managementRoutes({ models, engine }: TorchserveParts, allowsMode
         const operation = methods[http.method]
         if (operation === undefined) throw wrongMethod()
         const origin = httpChangeOrigin(http, caller)
-        const told = await operation({ name, version, fields: requestFields(http), caller, origin })
+        const told = await operation({
+          name,
+          version,
+          fields: requestFields(http),
+          headers: http.headers,
+          caller,
+          origin,
+        })
         if ('json' in told) answerJson(http, told.json)
         else answerJson(http, { status: told.text }, told.isUnderWay ? 202 : 200)
       }),

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
-import { torchAnswer } from './torch-request.ts'
+import { lastOf } from '../../base/run-in-slices.ts'
+import { torchAnswer, torchTensors } from './torch-request.ts'
 
 const element = (value: string): Buffer => {
   const bytes = Buffer.from(value)
@@ -38,4 +39,26 @@ test('a head that is the same as the last one is the same object, and another on
   const [first, same, other] = [200, 200, 201].map((status) => answerOf({ status, contentType: '', headers: {} }).head)
   assert.equal(first, same)
   assert.deepEqual([same?.status, other?.status], [200, 201])
+})
+
+test('only files of a form have a type, without its parameters, and the query comes before the body', () => {
+  const part = (head: string): string => `--b\r\nContent-Disposition: form-data; ${head}\r\n\r\n{}\r\n`
+  const type = '\r\nContent-Type: application/json; charset=utf-8'
+  const parts = [`name="field"${type}`, `name="file"; filename="f"${type}`, 'name="bare"; filename="g"']
+  const body = Buffer.from(`${parts.map(part).join('')}--b--\r\n`)
+  const request = {
+    id: 'i',
+    headers: '{}',
+    contentType: 'multipart/form-data; boundary=b',
+    body,
+    query: [['q', '1']] as const,
+  }
+  const head = lastOf(torchTensors(request, false)).find(({ name }) => name === 'request')?.bytes ?? Buffer.alloc(0)
+  const { fields } = JSON.parse(Buffer.from(head).subarray(4).toString()) as { fields: unknown }
+  assert.deepEqual(fields, [
+    ['q', '', 1],
+    ['field', '', 2],
+    ['file', 'application/json', 2],
+    ['bare', 'application/octet-stream', 2],
+  ])
 })

@@ -4,7 +4,7 @@ import { ServerError } from '../../base/server-error.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { bytesElement, bytesElementsInSteps } from '../bytes-element.ts'
-import { formFields } from '../form-fields.ts'
+import { formFields, type FormField } from '../form-fields.ts'
 
 type TorchRequest = {
   readonly id: string
@@ -12,18 +12,30 @@ type TorchRequest = {
   readonly headers: string
   readonly contentType: string
   readonly body: Buffer
+  /** Parameters of the query, where the path passes them on. */
+  readonly query: Iterable<readonly [name: string, value: string]>
 }
 
 type Field = { readonly name: string; readonly contentType: string; readonly value: Buffer }
 
 /** In steps. `isBatching`: the model's shapes begin with the number of rows. Throws INVALID_ARG. */
 export function* torchTensors(request: TorchRequest, isBatching: boolean): Generator<void, Tensor[]> {
-  const { body, contentType } = request
+  const { body, contentType, query } = request
   const form = yield* formFields(body, contentType)
-  // TorchServe passes the media type on without its parameters.
-  const mediaType = (contentType.split(';', 1)[0] ?? '').trim()
-  return yield* fieldTensors(form ?? [{ name: 'body', contentType: mediaType, value: body }], request, isBatching)
+  const sent = form?.map(fieldOf) ?? [{ name: 'body', contentType: mediaTypeOf(contentType), value: body }]
+  const asked = [...query].map(([name, value]) => ({ name, contentType: '', value: Buffer.from(value) }))
+  return yield* fieldTensors([...asked, ...sent], request, isBatching)
 }
+
+/** As in TorchServe, only files have a type, and a file that says none has the type of any bytes. */
+const fieldOf = ({ name, contentType, value, fileName }: FormField): Field => ({
+  name,
+  contentType: fileName === null ? '' : mediaTypeOf(contentType) || 'application/octet-stream',
+  value,
+})
+
+/** TorchServe passes the media type on without its parameters. */
+const mediaTypeOf = (contentType: string): string => (contentType.split(';', 1)[0] ?? '').trim()
 
 /** The fields as they were sent, in steps. */
 export function* fieldTensors(

@@ -1,7 +1,7 @@
 // Unpacks an archive of any form into a folder: a zip file, a .tar, a .tar.gz, or a folder, which is copied.
 
 import { createWriteStream } from 'node:fs'
-import { copyFile, lstat, mkdir, opendir, rename, rm, stat } from 'node:fs/promises'
+import { copyFile, lstat, mkdir, opendir, readdir, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { beginsWith, refusedArchive, unpackArchive, type ArchiveLimits } from './unpack-archive.ts'
@@ -22,7 +22,7 @@ export async function unpackIntoFolder(
 ): Promise<void> {
   const name = path.basename(file)
   const found = await stat(file)
-  if (found.isDirectory()) await copyFolder(file, target, name, limits)
+  if (found.isDirectory()) await copyFolder(await topOf(file, marker), target, name, limits)
   // A pipe would be read for ever.
   else if (!found.isFile()) throw refusedArchive(name, 'it is no file and no folder')
   else if (await beginsWith(file, zipMark)) await unpackZip(file, name, target, limits)
@@ -66,6 +66,20 @@ async function unpackTar(
   }
   await rm(parts, { recursive: true })
 }
+
+/** The folder, or the one folder around everything. */
+async function topOf(folder: string, marker: string): Promise<string> {
+  if (await exists(path.join(folder, marker))) return folder
+  const [first, ...others] = await readdir(folder, { withFileTypes: true })
+  const isWrapped = first?.isDirectory() === true && others.length === 0
+  return isWrapped ? path.join(folder, first.name) : folder
+}
+
+const exists = (file: string): Promise<boolean> =>
+  lstat(file).then(
+    () => true,
+    () => false,
+  )
 
 async function copyFolder(from: string, target: string, name: string, limits: ArchiveLimits): Promise<void> {
   let count = 0

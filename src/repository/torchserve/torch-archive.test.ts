@@ -75,6 +75,31 @@ describe('an archive of TorchServe', () => {
     assert.match(await readFile(path.join(target, 'MAR-INF/galatea.json'), 'utf8'), /"batchSize": 1/)
   })
 
+  test('has the name of its file and the handler of the call where it has no manifest', async () => {
+    const target = placeOf('unpacked')
+    await mkdir(target)
+    const file = path.join(placeOf('store'), 'some-model.tar')
+    await mkdir(path.dirname(file))
+    await writeFile(file, await tarOf([{ name: 'top/h.py', content: 'code' }]))
+    const asked = { ...settings, given: { handler: 'h.py' } }
+    const { archive, serving } = await prepareTorchArchive(file, target, asked)
+    assert.deepEqual([archive.name, archive.version, serving.handler], ['some_model', '1.0', 'h.py'])
+  })
+
+  test('may be a folder around the one folder that has everything', async () => {
+    const folder = await folderOf(plain.map((entry) => ({ ...entry, name: `top/${entry.name}` })))
+    assert.equal(await readFile(path.join(await unpack(folder), 'h.py'), 'utf8'), 'code')
+  })
+
+  test("takes numbers of the server's settings for its version, and its own come before them", async () => {
+    const target = placeOf('unpacked')
+    await mkdir(target)
+    const known = { m: { '1.0': { minWorkers: 3, batchSize: 4, maxBatchDelay: 'soon' } } }
+    const asked = { ...settings, name: 'm', settings: known, defaults: { batchSize: 2, workers: 1 } }
+    const { serving } = await prepareTorchArchive(await folderOf(plain), target, asked)
+    assert.deepEqual([serving.workers, serving.batchSize, serving.maxBatchDelayMs], [3, 4, 100])
+  })
+
   const manyLinks = Array.from({ length: 5 }, (_, i): Entry => ({ name: `l${i}`, type: 'symlink', linkname: 'big' }))
   const refusals: [what: string, unpack: () => Promise<string>, reason: RegExp][] = [
     [

@@ -1,12 +1,13 @@
 // A TorchServe archive: a .mar (a zip file), a .tar.gz, or a folder. Unpacked, it is the version folder of a model whose backend is
 // `torchserve`.
 
-import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { FileTextError, parseFileText } from '../../base/file-text.ts'
 import { runProgram } from '../../base/run-program.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import type { PreparedArchive, TorchArchive, TorchServing } from '../../model/torch-archive.ts'
+import type { PreparedArchive, TorchArchive, TorchModelSettings, TorchServing } from '../../model/torch-archive.ts'
 import { requireRelativePath } from '../cloud/safe-name.ts'
 import { refusedArchive, type ArchiveLimits } from '../cloud/unpack-archive.ts'
 import { unpackIntoFolder } from '../cloud/unpack-into-folder.ts'
@@ -20,6 +21,9 @@ type Preparation = {
   readonly given: Partial<TorchServing>
   /** Where neither the call nor the archive says anything. */
   readonly defaults: Partial<TorchServing>
+  /** In place of the name in the manifest; left out or '': that. */
+  readonly name?: string
+  readonly settings?: TorchModelSettings
 }
 
 /** More files than any archive of a model has. */
@@ -40,13 +44,15 @@ const pieceFunction = 'send_intermediate_predict_response'
 export async function prepareTorchArchive(
   file: string,
   folder: string,
-  { limits, python, given, defaults }: Preparation,
+  { limits, python, given, defaults, name = '', settings = {} }: Preparation,
 ): Promise<PreparedArchive> {
   await unpackIntoFolder(file, folder, limits, manifestPath)
-  const archive = await readArchive(folder, path.basename(file))
+  const archive = await readArchive(folder, path.basename(file), name)
   const { requirementsFile } = archive
   if (python !== '' && requirementsFile !== '') await installRequirements(python, folder, requirementsFile)
-  const serving = servingOf(archive, given, defaults)
+  const known = servingOf(archive, given, defaults, memberOf(memberOf(settings, archive.name), archive.version))
+  const serving = { ...known, handler: given.handler || archive.handler || known.handler }
+  if (serving.handler === '') throw refusedArchive(path.basename(file), 'its manifest names no handler')
   await writeSettings(folder, archive, serving)
   return { archive, serving }
 }
@@ -66,17 +72,20 @@ async function writeSettings(folder: string, archive: TorchArchive, serving: Tor
   const { handler, serviceEnvelope, decodesInput, batchSize } = serving
   const settings = { handler, serviceEnvelope, decodesInput, batchSize, modelYamlConfig: archive.config }
   const file = path.join(folder, 'MAR-INF', 'galatea.json')
+  await mkdir(path.dirname(file), { recursive: true })
   // The archive may have something of this name.
   await rm(file, { recursive: true, force: true })
   await writeFile(file, `${JSON.stringify(settings, null, 2)}\n`)
 }
 
-async function readArchive(folder: string, name: string): Promise<TorchArchive> {
-  const manifest = await readObject(folder, manifestPath, name)
-  const model = objectOf(manifest['model'])
+/** As TorchServe: an archive without a manifest has the name that the call says, or that of its file. */
+async function readArchive(folder: string, name: string, asked: string): Promise<TorchArchive> {
+  const manifest = existsSync(path.join(folder, manifestPath)) ? await readObject(folder, manifestPath, name) : null
+  const model = objectOf(manifest?.['model'])
   const text = (key: string): string => (typeof model[key] === 'string' ? model[key] : '')
-  const modelName = text('modelName')
-  if (!/^[A-Za-z][\w.-]*$/.test(modelName) || modelName.length > mostNameLength) {
+  const ownName = manifest === null ? path.parse(name).name.replaceAll(/\W/g, '_') : text('modelName')
+  const modelName = asked === '' ? ownName : asked
+  if (asked === '' && (!/^[A-Za-z][\w.-]*$/.test(modelName) || modelName.length > mostNameLength)) {
     const rule = `no name of at most ${mostNameLength} letters, digits, _ - and .`
     throw refusedArchive(name, `the modelName in its manifest is missing, or is ${rule}`)
   }
@@ -85,13 +94,12 @@ async function readArchive(folder: string, name: string): Promise<TorchArchive> 
     const rule = `is longer than ${mostNameLength}, or has control characters`
     throw refusedArchive(name, `the modelVersion in its manifest ${rule}`)
   }
-  if (text('handler') === '') throw refusedArchive(name, 'its manifest names no handler')
   const config = text('configFile') === '' ? {} : await readObject(folder, text('configFile'), name)
   const requirementsFile = text('requirementsFile')
   if (requirementsFile !== '') requireRelativePath(requirementsFile, `the manifest of ${name}`)
-  const runtime = typeof manifest['runtime'] === 'string' ? manifest['runtime'] : 'python'
+  const runtime = typeof manifest?.['runtime'] === 'string' ? manifest['runtime'] : 'python'
   const answersInPieces = await mentionsPieces(folder)
-  return { name: modelName, version, runtime, config, requirementsFile, answersInPieces }
+  return { name: modelName, version, runtime, handler: text('handler'), config, requirementsFile, answersInPieces }
 }
 
 /** The object in the manifest, which is JSON, or in the file of YAML that it names. */
@@ -123,3 +131,6 @@ async function mentionsPieces(folder: string): Promise<boolean> {
 
 const objectOf = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
+
+const memberOf = (value: object, name: string): Record<string, unknown> =>
+  Object.hasOwn(value, name) ? objectOf((value as Record<string, unknown>)[name]) : {}

@@ -9,7 +9,7 @@ import type { LinearPattern } from '../../base/linear-pattern.ts'
 import { newOwnFolder } from '../../base/own-folder.ts'
 import { realPathInside } from '../../base/safe-path.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import type { TorchServing, UnpackedArchive } from '../../model/torch-archive.ts'
+import type { TorchModelSettings, TorchServing, UnpackedArchive } from '../../model/torch-archive.ts'
 import { atMost } from '../cloud/unpack-archive.ts'
 import { mostArchiveEntries, prepareTorchArchive } from './torch-archive.ts'
 import { torchConfigText } from './torch-config-text.ts'
@@ -24,6 +24,7 @@ type TorchArchiveOptions = {
   readonly maxUnpackedBytes: number
   /** What an archive says nothing about. */
   readonly defaults: Partial<TorchServing>
+  readonly settings?: TorchModelSettings
   /** Installs requirements; '' installs none. */
   readonly python: string
 }
@@ -46,15 +47,16 @@ export class TorchArchives {
     return folder
   }
 
-  /** NOT_FOUND: there is no such archive. INVALID_ARG: it cannot be served. */
-  async unpack(url: string, given: Partial<TorchServing>): Promise<UnpackedArchive> {
+  /** `name`: '' for that in the archive. NOT_FOUND: there is no such archive. INVALID_ARG: it cannot be served. */
+  async unpack(url: string, given: Partial<TorchServing>, name = ''): Promise<UnpackedArchive> {
     const folder = await this.newFolder()
     const download = /^https?:\/\//i.test(url) ? `${folder}.download` : null
-    const { python, defaults, maxUnpackedBytes } = this.#options
+    const { python, defaults, settings = {}, maxUnpackedBytes } = this.#options
     const limits = { maxEntries: mostArchiveEntries, maxUnpackedBytes }
     try {
       const file = download === null ? await this.#stored(url) : await this.#download(url, download)
-      return { folder, ...(await prepareTorchArchive(file, folder, { limits, python, given, defaults })) }
+      const prepared = await prepareTorchArchive(file, folder, { limits, python, given, defaults, name, settings })
+      return { folder, ...prepared }
     } catch (reason) {
       await rm(folder, { recursive: true, force: true })
       throw reason
@@ -63,11 +65,16 @@ export class TorchArchives {
     }
   }
 
-  /** The archives of the model store, for a start with all of them. */
+  /** The archives of the model store, for a start with all of them. A folder may be one. */
   async stored(): Promise<string[]> {
     const { modelStore } = this.#options
     if (modelStore === '') return []
-    return (await readdir(modelStore)).filter((name) => /\.(mar|tar\.gz|tgz)$/.test(name)).sort()
+    const entries = await readdir(modelStore, { withFileTypes: true })
+    const archives = entries.filter((entry) => entry.isDirectory() || /\.(mar|model|tar\.gz|tgz)$/.test(entry.name))
+    return archives
+      .map(({ name }) => name)
+      .filter((name) => !name.startsWith('.'))
+      .sort()
   }
 
   readonly configText = torchConfigText
@@ -83,7 +90,9 @@ export class TorchArchives {
     }
     const { modelStore } = this.#options
     const inside = path.isAbsolute(name) ? path.relative(modelStore, name) : name
-    const file = modelStore === '' ? null : await realPathInside(modelStore, inside).catch(nothingOutside)
+    // The store itself is no archive, although it is a folder.
+    const isStore = modelStore === '' || path.resolve(modelStore, inside) === path.resolve(modelStore)
+    const file = isStore ? null : await realPathInside(modelStore, inside).catch(nothingOutside)
     if (file === null) throw ServerError.withoutStack('NOT_FOUND', `Model not found at: ${url}`)
     return file
   }

@@ -12,25 +12,34 @@ const torchServingDefaults: TorchServing = {
   serviceEnvelope: '',
   handler: '',
   responseTimeoutSecs: 120,
+  startupTimeoutSecs: 120,
+  maxWorkers: 0,
 }
 
 /**
  * As TorchServe: the call that registers comes before model-config.yaml, and that before the defaults of the server. The number of
- * workers is the exception: what model-config.yaml says of them comes first.
+ * workers is the exception: what model-config.yaml says of them comes first. `settings` is what the server knows of this version.
  */
 export function servingOf(
-  { config }: TorchArchive,
+  { config }: Pick<TorchArchive, 'config'>,
   given: Partial<TorchServing>,
   defaults: Partial<TorchServing>,
+  settings: Readonly<Record<string, unknown>> = {},
 ): TorchServing {
-  const own: Record<string, number> = {}
+  const own = numbersOf(config)
+  const { workers } = own
+  const first = workers === undefined ? {} : { workers }
+  return { ...torchServingDefaults, ...defaults, ...numbersOf(settings), ...own, ...given, ...first }
+}
+
+function numbersOf(config: Readonly<Record<string, unknown>>): Partial<TorchServing> {
+  const found: Record<string, number> = {}
   for (const [field, key, least] of numbers) {
     const value = config[key]
     if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value < 2 ** 31)
-      own[field] = value
+      found[field] = value
   }
-  const { workers } = own
-  return { ...torchServingDefaults, ...defaults, ...own, ...given, ...(workers === undefined ? {} : { workers }) }
+  return found
 }
 
 /** What model-config.yaml says, and the least that makes sense. */
@@ -38,8 +47,10 @@ const numbers: readonly (readonly [field: keyof TorchServing, key: string, least
   ['batchSize', 'batchSize', 1],
   ['maxBatchDelayMs', 'maxBatchDelay', 0],
   ['workers', 'minWorkers', 0],
+  ['maxWorkers', 'maxWorkers', 0],
   ['jobQueueSize', 'jobQueueSize', 1],
   ['responseTimeoutSecs', 'responseTimeout', 1],
+  ['startupTimeoutSecs', 'startupTimeout', 1],
 ]
 
 export function torchConfigText(archive: TorchArchive, serving: TorchServing): string {
@@ -64,5 +75,5 @@ export function torchConfigText(archive: TorchArchive, serving: TorchServing): s
   return `${lines.join('\n')}\n`
 }
 
-const kindOf = ({ config }: TorchArchive): string =>
-  config['deviceType'] === 'gpu' ? ' kind: KIND_GPU' : config['deviceType'] === 'cpu' ? ' kind: KIND_CPU' : ''
+/** As TorchServe: a model for GPUs runs on the CPU of a machine that has none. */
+const kindOf = ({ config }: TorchArchive): string => (config['deviceType'] === 'cpu' ? ' kind: KIND_CPU' : '')

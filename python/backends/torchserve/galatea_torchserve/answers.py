@@ -11,12 +11,17 @@ import triton_python_backend_utils as pb_utils
 _plain_head = json.dumps({"status": 200, "phrase": "", "contentType": "", "headers": {}}).encode()
 
 
+# Of the text of a handler's error: the server tells no more of it, and its end has the status.
+_most_error_chars = 4096
+
+
 class HandlerFailure(Exception):
     def __init__(self, text, status):
         super().__init__(text)
-        self.text = text
-        self.status = status
-        client_mistake = 400 <= status < 500
+        self.text = text[:_most_error_chars]
+        # As TorchServe: a handler that says 413 means that there is no room. What is no status of an error is an error of the handler.
+        self.status = {413: 507}.get(status, status if 400 <= status <= 599 else 500)
+        client_mistake = 400 <= self.status < 500
         self.code = pb_utils.TritonError.INVALID_ARG if client_mistake else pb_utils.TritonError.INTERNAL
 
 
@@ -38,11 +43,11 @@ class Answers:
         except MemoryError:
             traceback.print_exc()
             raise HandlerFailure("Out of resources", 507) from None
-        except Exception as error:
+        except BaseException as error:  # a handler that calls sys.exit() fails like any other
             traceback.print_exc()
             code = getattr(error, "error_code", None)
             if type(error).__name__ == "PredictionException" and isinstance(code, int):
-                raise HandlerFailure(str(error.message), code) from None
+                raise HandlerFailure("" if error.message is None else str(error.message), code) from None
             if "CUDA" in str(error):
                 raise HandlerFailure("Out of resources", 507) from None
             raise HandlerFailure("Prediction failed", 503) from None
@@ -72,7 +77,7 @@ class Answers:
         headers = dict(headers)
         # TorchServe marks answers in pieces with this header; here the end of the request tells it.
         headers.pop("ts_stream_next", None)
-        content_type = context.get_response_content_type(row)
+        content_type = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
         if not (phrase or content_type or headers) and (status or 200) == 200:
             return _plain_head
         head = {"status": status or 200, "phrase": phrase or "", "contentType": content_type or "", "headers": headers}

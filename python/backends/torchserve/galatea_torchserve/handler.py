@@ -24,14 +24,15 @@ def read_settings(folder):
 def load_handler(name, folder, settings, gpu):
     """→ what to call for a batch, its context, and the class that holds the headers of one request."""
     sys.path.insert(0, folder)
+    # As TorchServe's worker: a handler opens the files of its archive by their names alone.
+    os.chdir(folder)
     has_torchserve = importlib.util.find_spec("ts") is not None
     if not has_torchserve:
         sys.path.append(_without_torchserve)
     from ts.context import Context, RequestProcessor
 
     _let_pieces_through()
-    with open(os.path.join(folder, "MAR-INF", "MANIFEST.json"), encoding="utf-8") as file:
-        manifest = json.load(file)
+    manifest = _manifest_of(folder)
     yaml_config = settings["modelYamlConfig"]
     handler = settings["handler"] or manifest["model"]["handler"]
     context = Context(name, folder, manifest, settings["batchSize"], gpu, "0.12.0", True, Metrics(name), yaml_config)
@@ -43,6 +44,15 @@ def load_handler(name, folder, settings, gpu):
     context.request_processor = [RequestProcessor({})]
     start(context)
     return entry, context, RequestProcessor
+
+
+def _manifest_of(folder):
+    """None for an archive without one, as in TorchServe."""
+    try:
+        with open(os.path.join(folder, "MAR-INF", "MANIFEST.json"), encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
 
 
 def _module_of(handler, has_torchserve):

@@ -47,6 +47,6 @@ def _value(value, content_type, decodes):
                 return _parse(value.decode("utf-8"))
             if content_type.startswith("text"):
                 return value.decode("utf-8")
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return value

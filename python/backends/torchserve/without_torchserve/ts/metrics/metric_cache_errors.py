@@ -1,0 +1,10 @@
+class MetricsCacheError(Exception):
+    pass
+
+
+class MetricsCacheValueError(MetricsCacheError):
+    pass
+
+
+class MetricsCacheKeyError(MetricsCacheError):
+    pass
