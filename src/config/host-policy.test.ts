@@ -49,7 +49,10 @@ test('what is no policy is refused by the flag', () => {
     ],
   )
   assert.throws(() => policies('cpu-cores=0'), /option format is '<policy name>,<setting>=<value>'. Got cpu-cores=0/)
-  assert.throws(() => policies('a,cores=0'), /Unsupported host policy setting 'cores' is specified, supported settings are 'numa-node', 'cpu-cores'/)
+  assert.throws(
+    () => policies('a,cores=0'),
+    /Unsupported host policy setting 'cores' is specified, supported settings are 'numa-node', 'cpu-cores'/,
+  )
   assert.throws(
     () => policies('a,cpu-cores=all'),
     /cpu-cores of policy 'a' must be cores such as 0-3 or 0,2, got 'all'/,
