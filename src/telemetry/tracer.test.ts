@@ -223,13 +223,3 @@ test('there are at most 10,000 numbered files, and the log says once that traces
     ['traces are left out: there are 10000 files of traces, the maximum: use a larger log_frequency'],
   )
 })
-
-test('files of traces that the disk has not taken are bounded', async (t) => {
-  const directory = await folder(t)
-  const log = new MemoryLog()
-  const tracer = new Tracer(log, { ...on, file: path.join(directory, 'trace.json'), logFrequency: 1 })
-  for (let i = 0; i < 2000; i++) serve(tracer)
-  await tracer.close()
-  assert.equal((await readdir(directory)).length, 1024)
-  assert.equal(log.entries.length, 1)
-})
