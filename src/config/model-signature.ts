@@ -3,6 +3,7 @@
 import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
+import { readParameter } from './model-parameters.ts'
 
 export type InputSpec = {
   readonly name: string
@@ -58,7 +59,7 @@ export class ModelSignature {
     this.requiredInputCount = this.inputs.filter((input) => !input.isOptional).length
     this.outputs = config.output.map((output, index) => outputSpec(output, index, labels.get(output.name) ?? []))
     this.outputByName = new Map(this.outputs.toReversed().map((output) => [output.name, output]))
-    this.chosenName = config.parameters.get('TF_SIGNATURE_DEF')?.stringValue ?? ''
+    this.chosenName = readParameter(config, 'TF_SIGNATURE_DEF') ?? ''
     this.hasReshape = [...this.inputs, ...this.outputs].some((tensor) => tensor.reshape !== null)
   }
 }
