@@ -4,6 +4,7 @@ import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-ty
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { readParameter } from './model-parameters.ts'
 import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
+import { readParameter } from './model-parameters.ts'
 
 export type InputSpec = {
   readonly name: string

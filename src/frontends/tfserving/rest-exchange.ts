@@ -138,8 +138,8 @@ class RestExchange extends HttpExchange {
     const options = { headerLength: null, signature, limits }
     const body = this.#body
     const reader = this.#method === 'predict' ? 'tfPredict' : 'tfExamples'
-    const submit = ({ inputs, ...read }: ParsedTfBody): void => {
-      this.#read = read
+    const submit = ({ inputs, isColumnar, rows, ranks }: ParsedTfBody): void => {
+      this.#read = { isColumnar, rows, ranks }
       this.submit({ inputs })
     }
     if (body.length <= largeBodyBytes[this.#method]) submit(tfservingJsonCodecs.readers[reader](body, options))
@@ -176,9 +176,18 @@ class RestExchange extends HttpExchange {
       response.release()
       return
     }
-    const printed = { signature: this.version.signature, outputs: [], binaryOutputDefault: false }
-    const context = { ...printed, ...this.#read, method: this.#method }
-    if (isLargeListAnswer(response.outputs, printed, mostElements)) {
+    const { signature } = this.version
+    const { isColumnar, rows, ranks } = this.#read
+    const context = {
+      signature,
+      outputs: [],
+      binaryOutputDefault: false,
+      isColumnar,
+      rows,
+      ranks,
+      method: this.#method,
+    }
+    if (isLargeListAnswer(response.outputs, context, mostElements)) {
       this.writeLater(this.#settings.offload, 'tfAnswer', response, context, sendText)
     } else sendText(this.answering, response, tfservingJsonCodecs.writers.tfAnswer(response, context))
   }

@@ -75,7 +75,7 @@ export function tfservingGrpc(
 type Act = (parts: TfGrpcParts) => UnaryMethod
 
 function exampleCall({ options }: TfGrpcParts, asked: WireExamples, isMulti = false): TfCall {
-  const spec = asked.tasks[0]?.spec ?? noSpec
+  const spec = asked.tasks[0]?.spec ?? noSpec()
   return {
     spec,
     check: ({ signature }) => {

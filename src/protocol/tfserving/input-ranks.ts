@@ -13,6 +13,8 @@ type ShapedInputs = { readonly inputs: Tensor[]; readonly ranks: InputRanks | nu
 
 /** HOT: once per inference. */
 export function inModelShapes(given: Tensor[], signature: ModelSignature): ShapedInputs {
+  if (given.every((tensor) => tensor.shape.length >= rankOf(tensor.name, signature)))
+    return { inputs: given, ranks: null }
   const inputs = given.map((tensor) => inModelShape(tensor, signature))
   const ranks = { given: given[0]?.shape.length ?? 0, full: inputs[0]?.shape.length ?? 0 }
   const isSameChange = inputs.every(
@@ -21,10 +23,12 @@ export function inModelShapes(given: Tensor[], signature: ModelSignature): Shape
   return { inputs, ranks: isSameChange && ranks.given < ranks.full ? ranks : null }
 }
 
+const rankOf = (name: string, { inputByName, isBatching }: ModelSignature): number =>
+  (inputByName.get(name)?.dims.length ?? 0) + (isBatching ? 1 : 0)
+
 function inModelShape(tensor: Tensor, { inputByName, isBatching }: ModelSignature): Tensor {
   const { name, dataType, shape, bytes } = tensor
   const dims = inputByName.get(name)?.dims ?? []
-  if (shape.length >= dims.length + (isBatching ? 1 : 0)) return tensor
   const full = withOnes(shape, isBatching ? [-1, ...dims] : dims)
   return full === shape ? tensor : new Tensor(name, dataType, full, bytes)
 }

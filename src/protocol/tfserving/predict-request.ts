@@ -139,7 +139,8 @@ class TfPredictReader {
     const isColumnar = inputs >= 0
     const given = this.#columns.filter((column) => column.isGiven)
     const tensors = given.map((column) => column.finish(isColumnar))
-    return { ...inModelShapes(tensors, this.#signature), isColumnar, rows: 0 }
+    const { inputs: shaped, ranks } = inModelShapes(tensors, this.#signature)
+    return { inputs: shaped, isColumnar, rows: 0, ranks }
   }
 
   #readAtOnce(atOnce: boolean, member: keyof Places): boolean {

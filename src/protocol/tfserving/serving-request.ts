@@ -30,7 +30,7 @@ type WireTask = { readonly spec: WireModelSpec; readonly method: string }
 /** What is asked of the examples: one task, or those of a MultiInferenceRequest. */
 export type WireExamples = { readonly tasks: readonly WireTask[]; readonly examples: readonly Buffer[] }
 
-export const noSpec: Readonly<WireModelSpec> = { name: '', version: '', label: null, signature: '' }
+export const noSpec = (): WireModelSpec => ({ name: '', version: '', label: null, signature: '' })
 
 /** The most tasks of a MultiInferenceRequest. Each needs a signature of its own. */
 const mostTasks = 256
@@ -39,20 +39,21 @@ const mostTasks = 256
 export function readPredictRequest(bytes: Buffer, limits: InferLimits): WirePredict {
   const reader = new ProtobufReader(bytes)
   let spec: WireModelSpec | null = null
-  const request = { inputs: new Map<string, WireTensor>(), outputFilter: [] as string[] }
+  const inputs = new Map<string, WireTensor>()
+  const outputFilter: string[] = []
   while (reader.at < reader.end) {
     const tag = reader.tag()
     if (tag === 10) spec = readSpec(reader)
     else if (tag === 18) {
-      if (request.inputs.size >= limits.maxTensors) throw tooManyTensors('inputs', limits.maxTensors)
-      readInput(reader, request.inputs)
+      if (inputs.size >= limits.maxTensors) throw tooManyTensors('inputs', limits.maxTensors)
+      readInput(reader, inputs)
     } else if (tag === 26) {
-      if (request.outputFilter.length >= limits.maxTensors) throw tooManyTensors('outputs', limits.maxTensors)
-      request.outputFilter.push(reader.name())
+      if (outputFilter.length >= limits.maxTensors) throw tooManyTensors('outputs', limits.maxTensors)
+      outputFilter.push(reader.name())
     } else reader.skip(tag)
   }
   if (spec === null) throw missingSpec()
-  return { spec, ...request }
+  return { spec, inputs, outputFilter }
 }
 
 const missingSpec = (): ServerError => invalid('Missing ModelSpec')
@@ -75,7 +76,7 @@ function readInput(reader: ProtobufReader, inputs: Map<string, WireTensor>): voi
 }
 
 function readSpec(reader: ProtobufReader): WireModelSpec {
-  const spec = { ...noSpec }
+  const spec = noSpec()
   for (const outer = reader.enter(); reader.isInside(outer);) {
     const tag = reader.tag()
     if (tag === 10) spec.name = reader.name()
@@ -125,7 +126,7 @@ export function requiredSpec(message: MessageValue): WireModelSpec {
 }
 
 function specOf({ modelSpec }: MessageValue): WireModelSpec {
-  if (modelSpec === null) return noSpec
+  if (modelSpec === null) return noSpec()
   const { name, version, versionLabel, signatureName } = modelSpec as MessageValue
   return {
     name: name as string,
