@@ -4,7 +4,6 @@ import { dataTypeOfConfig, elementBytes, type DataType } from '../tensor/data-ty
 import { elementCount, type Shape } from '../tensor/shape.ts'
 import { readParameter } from './model-parameters.ts'
 import type { ModelConfig, ModelInput, ModelOutput } from './model-config.ts'
-import { readParameter } from './model-parameters.ts'
 
 export type InputSpec = {
   readonly name: string
