@@ -292,6 +292,16 @@ test('a form of more than 1000 fields, more than 1 MiB of urlencoded text, and f
   assert.match(await send('multipart/form-data; boundary=b', many), /more than 1000 fields/)
 })
 
+test('a name of a model in a form of /invocations has at most 4096 characters', async () => {
+  const ports = await startTorchserve('--torchserve-model=probe.mar', '--torchserve-model=function.mar')
+  const ask = (name: string): Promise<string> =>
+    text(ports.inference, '/invocations', { method: 'POST', body: new URLSearchParams({ model_name: name }) })
+  assert.equal(await ask('function'), 'function loaded 1')
+  assert.match(await ask('x'.repeat(4096)), /Model not found: x/)
+  assert.match(await ask('x'.repeat(4097)), /Parameter model_name has more than 4096 characters/)
+  assert.match(await ask(''), /Parameter model_name is required/)
+})
+
 test('a handler that takes longer than its time is ended, and a queue that is full refuses', async () => {
   const ports = await startTorchserve(
     '--torchserve-model=slow.mar',

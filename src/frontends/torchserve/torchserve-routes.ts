@@ -18,7 +18,13 @@ import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
 import { inferenceDescription, managementDescription, modelDescription } from './torchserve-description.ts'
 import { PredictionExchange, type HandlerExtras, type PredictionParts } from './prediction-endpoint.ts'
 import { answerError, answerJson, badRequest, unknownResource, wrongMethod } from './torchserve-answers.ts'
-import { managementOperations, type Fields, type ManagementOptions, type Operation } from './torchserve-management.ts'
+import {
+  managementOperations,
+  mostFieldChars,
+  type Fields,
+  type ManagementOptions,
+  type Operation,
+} from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 export type TorchserveParts = PredictionParts & {
@@ -122,7 +128,10 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
 /** The last value of that field of a form; '' where there is none. */
 function* formValue(http: PortRequest, wanted: string): Generator<void, string> {
   const fields = (yield* formFields(http.body, headerOf(http.headers, 'content-type') ?? '')) ?? []
-  return fields.findLast(({ name }) => name === wanted)?.value.toString() ?? ''
+  const value = fields.findLast(({ name }) => name === wanted)?.value ?? null
+  if (value === null) return ''
+  if (value.length > mostFieldChars) throw badRequest(`Parameter ${wanted} has more than ${mostFieldChars} characters.`)
+  return value.toString()
 }
 
 export function managementRoutes({ models, engine }: TorchserveParts, management: ManagementOptions): Route[] {
