@@ -272,6 +272,11 @@ test("any model answers, metrics have TorchServe's names, and without the flag n
   assert.doesNotMatch(await text(ports.metrics, '/metrics?name[]=Requests2XX'), /ts_inference/)
   const description = JSON.parse(await text(ports.inference, '/', { method: 'OPTIONS' })) as { openapi: string }
   assert.equal(description.openapi, '3.0.1')
+  assert.match(
+    await text(ports.management, '/models/probe', { method: 'OPTIONS' }),
+    /"title": "RESTful Management API for: probe"[^]*"\/models\/\{model_name\}"/,
+  )
+  assert.match(await text(ports.management, '/models/nobody', { method: 'OPTIONS' }), /ModelNotFoundException/)
 })
 
 test('a form of more than 1000 fields, more than 1 MiB of urlencoded text, and forms that are none are refused', async () => {

@@ -15,7 +15,12 @@ import { formFields } from '../../protocol/form-fields.ts'
 import { queryOf } from '../../protocol/query-of.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
-import { inferenceDescription, managementDescription, modelDescription } from './torchserve-description.ts'
+import {
+  inferenceDescription,
+  managementDescription,
+  modelDescription,
+  modelManagementDescription,
+} from './torchserve-description.ts'
 import { PredictionExchange, type HandlerExtras, type PredictionParts } from './prediction-endpoint.ts'
 import { answerError, answerJson, badRequest, unknownResource, wrongMethod } from './torchserve-answers.ts'
 import {
@@ -136,7 +141,12 @@ function* formValue(http: PortRequest, wanted: string): Generator<void, string> 
 
 export function managementRoutes({ models, engine }: TorchserveParts, management: ManagementOptions): Route[] {
   const does = managementOperations(models, management)
-  const one = { GET: does.DescribeModel, PUT: does.ScaleWorker, DELETE: does.UnregisterModel, OPTIONS: described }
+  const one = {
+    GET: does.DescribeModel,
+    PUT: does.ScaleWorker,
+    DELETE: does.UnregisterModel,
+    OPTIONS: described(models),
+  }
   const paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> = {
     '/models': { GET: does.ListModels, POST: does.RegisterModel },
     '/models/{model}': one,
@@ -172,10 +182,14 @@ export function managementRoutes({ models, engine }: TorchserveParts, management
   ]
 }
 
-const described: Operation = ({ name, caller }) => {
-  requireRight(caller, 'model-repository', name)
-  return { json: modelDescription(name) }
-}
+const described =
+  (models: TorchserveModels): Operation =>
+  ({ name, version, caller }) => {
+    requireRight(caller, 'model-repository', name)
+    // Only a model that is there is described.
+    models.describe(name, version)
+    return { json: modelManagementDescription(name) }
+  }
 
 /** The fields of a request: in its query, or in a body of JSON. */
 function requestFields(http: PortRequest): Fields {
