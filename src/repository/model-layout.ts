@@ -104,6 +104,7 @@ export async function readModelLayout(
   }
   const walk = async (folder: string, depth: number): Promise<void> => {
     const listed = await store.list(root, folder === '' ? model : `${model}/${folder}`, options)
+    const folders: string[] = []
     for (const { name, kind, isLink, modifiedMs, sizeBytes, contentId } of listed) {
       if (entries.size >= maxEntries) return
       const path = folder === '' ? name : `${folder}/${name}`
@@ -111,8 +112,10 @@ export async function readModelLayout(
       if (notWatched.has(name)) continue
       note(path, `${path}\0${kind}\0${contentId ?? `${modifiedMs}\0${sizeBytes}`}\n`, sizeBytes)
       // A linked folder is followed only in the model's folder: deeper down a link may lead back to its own parent.
-      if (kind === 'directory' && depth < maxDepth && (!isLink || depth === 0)) await walk(path, depth + 1)
+      if (kind === 'directory' && depth < maxDepth && (!isLink || depth === 0)) folders.push(path)
     }
+    // The files of a folder come before those of its folders: a version with very many must not hide config.pbtxt.
+    for (const path of folders) await walk(path, depth + 1)
   }
   await walk('', 0)
   const partFingerprints = new Map([...parts].map(([part, partHash]) => [part, partHash.digest('hex')]))

@@ -272,6 +272,11 @@ test("any model answers, metrics have TorchServe's names, and without the flag n
   assert.doesNotMatch(await text(ports.metrics, '/metrics?name[]=Requests2XX'), /ts_inference/)
   const description = JSON.parse(await text(ports.inference, '/', { method: 'OPTIONS' })) as { openapi: string }
   assert.equal(description.openapi, '3.0.1')
+  assert.match(
+    await text(ports.management, '/models/probe', { method: 'OPTIONS' }),
+    /"title": "RESTful Management API for: probe"[^]*"\/models\/\{model_name\}"/,
+  )
+  assert.match(await text(ports.management, '/models/nobody', { method: 'OPTIONS' }), /ModelNotFoundException/)
 })
 
 test('a form of more than 1000 fields, more than 1 MiB of urlencoded text, and forms that are none are refused', async () => {
@@ -290,6 +295,16 @@ test('a form of more than 1000 fields, more than 1 MiB of urlencoded text, and f
   assert.match(await send('multipart/form-data; boundary=b', '--b\r\nx: y\r\n\r\nabc'), /last boundary is missing/)
   const many = `${'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'.repeat(1001)}--b--\r\n`
   assert.match(await send('multipart/form-data; boundary=b', many), /more than 1000 fields/)
+})
+
+test('a name of a model in a form of /invocations has at most 4096 characters', async () => {
+  const ports = await startTorchserve('--torchserve-model=probe.mar', '--torchserve-model=function.mar')
+  const ask = (name: string): Promise<string> =>
+    text(ports.inference, '/invocations', { method: 'POST', body: new URLSearchParams({ model_name: name }) })
+  assert.equal(await ask('function'), 'function loaded 1')
+  assert.match(await ask('x'.repeat(4096)), /Model not found: x/)
+  assert.match(await ask('x'.repeat(4097)), /Parameter model_name has more than 4096 characters/)
+  assert.match(await ask(''), /Parameter model_name is required/)
 })
 
 test('a handler that takes longer than its time is ended, and a queue that is full refuses', async () => {

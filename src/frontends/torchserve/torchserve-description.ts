@@ -25,13 +25,15 @@ const operation = (operationId: string, description: string, names: readonly str
 
 type Row = readonly [verb: string, path: string, id: string, description: string]
 
-function described(...rows: readonly Row[]): unknown {
+const described = (...rows: readonly Row[]): unknown => ({ openapi, info, paths: pathsOf([...everywhere, ...rows]) })
+
+function pathsOf(rows: readonly Row[]): unknown {
   const paths: Record<string, Record<string, object>> = {}
-  for (const [verb, path, id, text] of [...everywhere, ...rows]) {
+  for (const [verb, path, id, text] of rows) {
     const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
     paths[path] = { ...paths[path], [verb]: operation(id, text, names) }
   }
-  return { openapi, info, paths }
+  return paths
 }
 
 const everywhere: readonly Row[] = [
@@ -49,9 +51,7 @@ export const inferenceDescription = described(
   ['post', '/invocations', 'invocations', 'A generic invocation entry point for all models.'],
 )
 
-export const managementDescription = described(
-  ['get', '/models', 'listModels', 'List registered models in TorchServe.'],
-  ['post', '/models', 'registerModel', 'Register a new model in TorchServe.'],
+const modelRows: readonly Row[] = [
   ['get', `/models/${one}`, 'describeModel', 'Provides detailed information about the default version.'],
   ['put', `/models/${one}`, 'setAutoScale', 'Configure number of workers for the default version.'],
   ['delete', `/models/${one}`, 'unregisterModel', 'Unregister the default version of a model.'],
@@ -59,7 +59,19 @@ export const managementDescription = described(
   ['put', `/models/${version}`, 'version_setAutoScale', 'Configure number of workers.'],
   ['delete', `/models/${version}`, 'version_unregisterModel', 'Unregister a version.'],
   ['put', `/models/${version}/set-default`, 'setDefault', 'Set default version of a model.'],
+]
+
+export const managementDescription = described(
+  ['get', '/models', 'listModels', 'List registered models in TorchServe.'],
+  ['post', '/models', 'registerModel', 'Register a new model in TorchServe.'],
+  ...modelRows,
 )
+
+export const modelManagementDescription = (name: string): unknown => ({
+  openapi,
+  info: { title: `RESTful Management API for: ${name}`, version: info.version },
+  paths: pathsOf(modelRows),
+})
 
 export const modelDescription = (name: string): unknown => ({
   openapi,

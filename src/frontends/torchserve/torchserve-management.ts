@@ -127,7 +127,7 @@ const numbers = [
 ] as const
 
 /** Of what a registration says: it is kept, logged and told. */
-const mostFieldChars = 4096
+export const mostFieldChars = 4096
 
 function registerRequest(fields: Fields, registeredWorkers: number): RegisterRequest {
   const long = ['url', 'handler', 'runtime'].find((field) => fields(field).length > mostFieldChars)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
@@ -30,22 +30,24 @@ test('changes do not wait for archives that are being unpacked, of which there a
       configText: () => '',
       unpack: async (url) => {
         begun.push(url)
-        if (url !== 'quick') await slowOnes
+        if (!['quick', 'crowd'].includes(url)) await slowOnes
         const archive = { name: url, version: '1.0', runtime: 'python', config: {} } as TorchArchive
-        return { folder: await newFolder(), archive, serving: { workers: 0 } as TorchServing }
+        return { folder: await newFolder(), archive, serving: { workers: url === 'crowd' ? 257 : 0 } as TorchServing }
       },
     },
   })
   const origin = changeOrigin('start')
   const register = (url: string): Promise<unknown> => models.register({ url, name: '', runtime: '', given: {} }, origin)
   try {
+    await assert.rejects(register('crowd'), /at most 256 workers/)
+    assert.deepEqual(await readdir(root), [], 'what is refused leaves no folder behind')
     const slow = ['a', 'b', 'c'].map(register)
     await register('quick')
     await models.scale('quick', '', 0, 0, origin)
     await models.setDefault('quick', '1.0', origin)
     await models.unregister('quick', '', origin)
     slow.push(...['d', 'e'].map(register))
-    assert.deepEqual(begun, ['a', 'b', 'c', 'quick', 'd'])
+    assert.deepEqual(begun, ['crowd', 'a', 'b', 'c', 'quick', 'd'])
     const waiting = Array.from({ length: 255 }, () => register('w').catch((reason: unknown) => reason))
     await assert.rejects(register('f'), { status: 503, message: /too many changes of models wait/ })
     goOn()

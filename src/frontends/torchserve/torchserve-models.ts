@@ -262,6 +262,8 @@ export class TorchserveModels {
   async #add({ url, runtime: asked }: RegisterRequest, { folder, archive, serving }: UnpackedArchive) {
     const { name, version } = archive
     const { workers } = serving
+    this.#refuseTaken(name, version)
+    requireFewWorkers('initial_workers', workers)
     const model = this.#models.get(name) ?? {
       name,
       folder: await this.#parts.archives.newFolder(),
@@ -269,8 +271,6 @@ export class TorchserveModels {
       standard: version,
       nextNumber: 1,
     }
-    this.#refuseTaken(model, version)
-    requireFewWorkers('initial_workers', workers)
     const number = model.nextNumber++
     await rename(folder, join(model.folder, String(number)))
     const maxWorkers = Math.max(workers, serving.maxWorkers)
@@ -300,13 +300,14 @@ export class TorchserveModels {
     return notStarted(name, version, text)
   }
 
-  #refuseTaken({ name, versions }: RegisteredModel, version: string): void {
-    const served = this.#models.has(name) ? null : (this.#parts.engine.servedModel(name)?.latest ?? null)
-    if (versions.has(version) || served !== null) {
+  #refuseTaken(name: string, version: string): void {
+    const versions = this.#models.get(name)?.versions ?? null
+    const served = versions === null ? (this.#parts.engine.servedModel(name)?.latest ?? null) : null
+    if (versions?.has(version) === true || served !== null) {
       const text = `Model version ${served?.version ?? version} is already registered for model ${name}`
       throw new TorchserveError(409, 'ConflictStatus', text)
     }
-    if (versions.size >= mostVersions) {
+    if (versions !== null && versions.size >= mostVersions) {
       throw badRequest(`model ${name} has ${mostVersions} versions, which is the most: unregister some`)
     }
   }

@@ -15,10 +15,21 @@ import { formFields } from '../../protocol/form-fields.ts'
 import { queryOf } from '../../protocol/query-of.ts'
 import { memberOf, parseJsonDocument } from '../../protocol/json-document.ts'
 import { headerOf, jsonType } from '../../transport/http1/http-message.ts'
-import { inferenceDescription, managementDescription, modelDescription } from './torchserve-description.ts'
+import {
+  inferenceDescription,
+  managementDescription,
+  modelDescription,
+  modelManagementDescription,
+} from './torchserve-description.ts'
 import { PredictionExchange, type HandlerExtras, type PredictionParts } from './prediction-endpoint.ts'
 import { answerError, answerJson, badRequest, unknownResource, wrongMethod } from './torchserve-answers.ts'
-import { managementOperations, type Fields, type ManagementOptions, type Operation } from './torchserve-management.ts'
+import {
+  managementOperations,
+  mostFieldChars,
+  type Fields,
+  type ManagementOptions,
+  type Operation,
+} from './torchserve-management.ts'
 import type { TorchserveModels } from './torchserve-models.ts'
 
 export type TorchserveParts = PredictionParts & {
@@ -122,12 +133,20 @@ export function inferenceRoutes(parts: TorchserveParts): Route[] {
 /** The last value of that field of a form; '' where there is none. */
 function* formValue(http: PortRequest, wanted: string): Generator<void, string> {
   const fields = (yield* formFields(http.body, headerOf(http.headers, 'content-type') ?? '')) ?? []
-  return fields.findLast(({ name }) => name === wanted)?.value.toString() ?? ''
+  const value = fields.findLast(({ name }) => name === wanted)?.value ?? null
+  if (value === null) return ''
+  if (value.length > mostFieldChars) throw badRequest(`Parameter ${wanted} has more than ${mostFieldChars} characters.`)
+  return value.toString()
 }
 
 export function managementRoutes({ models, engine }: TorchserveParts, management: ManagementOptions): Route[] {
   const does = managementOperations(models, management)
-  const one = { GET: does.DescribeModel, PUT: does.ScaleWorker, DELETE: does.UnregisterModel, OPTIONS: described }
+  const one = {
+    GET: does.DescribeModel,
+    PUT: does.ScaleWorker,
+    DELETE: does.UnregisterModel,
+    OPTIONS: described(models),
+  }
   const paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> = {
     '/models': { GET: does.ListModels, POST: does.RegisterModel },
     '/models/{model}': one,
@@ -163,10 +182,14 @@ export function managementRoutes({ models, engine }: TorchserveParts, management
   ]
 }
 
-const described: Operation = ({ name, caller }) => {
-  requireRight(caller, 'model-repository', name)
-  return { json: modelDescription(name) }
-}
+const described =
+  (models: TorchserveModels): Operation =>
+  ({ name, version, caller }) => {
+    requireRight(caller, 'model-repository', name)
+    // Only a model that is there is described.
+    models.describe(name, version)
+    return { json: modelManagementDescription(name) }
+  }
 
 /** The fields of a request: in its query, or in a body of JSON. */
 function requestFields(http: PortRequest): Fields {

@@ -86,6 +86,11 @@ describe('an archive of TorchServe', () => {
     assert.deepEqual([archive.name, archive.version, serving.handler], ['some_model', '1.0', 'h.py'])
   })
 
+  test('may have a folder with the name of a Python file', async () => {
+    const target = await unpack(await folderOf([...plain, { name: 'x.py/y' }]))
+    assert.deepEqual(await readdir(path.join(target, 'x.py')), ['y'])
+  })
+
   test('may be a folder around the one folder that has everything', async () => {
     const folder = await folderOf(plain.map((entry) => ({ ...entry, name: `top/${entry.name}` })))
     assert.equal(await readFile(path.join(await unpack(folder), 'h.py'), 'utf8'), 'code')

@@ -123,8 +123,9 @@ async function mentionsPieces(folder: string): Promise<boolean> {
   for (const entry of await readdir(folder, { recursive: true })) {
     if (!entry.endsWith('.py')) continue
     const file = path.join(folder, entry)
-    const { size } = await stat(file)
-    if (size <= mostSourceBytes && (await readFile(file, 'utf8')).includes(pieceFunction)) return true
+    const found = await stat(file)
+    if (found.isFile() && found.size <= mostSourceBytes && (await readFile(file, 'utf8')).includes(pieceFunction))
+      return true
   }
   return false
 }

@@ -23,6 +23,8 @@ def read_settings(folder):
 
 def load_handler(name, folder, settings, gpu):
     """→ what to call for a batch, its context, and the class that holds the headers of one request."""
+    # The repository may be named by a path from where the server started.
+    folder = os.path.abspath(folder)
     sys.path.insert(0, folder)
     # As TorchServe's worker: a handler opens the files of its archive by their names alone.
     os.chdir(folder)
