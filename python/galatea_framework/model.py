@@ -54,6 +54,10 @@ class FrameworkModel:
         """The joined inputs of all requests, by name → arrays by output name."""
         raise NotImplementedError
 
+    def ask_for(self, requests):
+        """Notes down what these requests want of the run that comes."""
+        self.requested = frozenset().union(*(request.requested_output_names() for request in requests))
+
     def read(self, tensor):
         """An input of a request → its array."""
         return batching.array_of(tensor)
@@ -115,8 +119,6 @@ class FrameworkModel:
         self.scalar_inputs = ()
         # The outputs that the requests of this run ask for: `run` may leave out the others.
         self.requested = frozenset(self.output_names)
-        # Those of them that a client of this run wants in memory of the GPU: `run` may leave them there.
-        self.wanted_on_gpu = frozenset()
         self._has_told_of_single_runs = False
         if self.source.is_gpu and not self.uses_gpus:
             self.logger.log_warn("model '%s': %s runs on the CPU alone" % (self.source.name, self.framework))
@@ -126,7 +128,7 @@ class FrameworkModel:
         if not self.source.is_batching or len(requests) == 1:
             return [self._answer(request) for request in requests]
         try:
-            self._ask_for(requests)
+            self.ask_for(requests)
             inputs, rows = batching.gather(requests, self.read, self.join)
             return batching.scatter(self.run(inputs), rows, requests)
         except InputError:
@@ -146,7 +148,7 @@ class FrameworkModel:
 
     def _answer(self, request):
         try:
-            self._ask_for([request])
+            self.ask_for([request])
             inputs = {}
             for tensor in request.inputs():
                 array = self.read(tensor)
@@ -155,10 +157,6 @@ class FrameworkModel:
             return batching.response(self.run(inputs), request)
         except Exception as error:
             return self._failed(error)
-
-    def _ask_for(self, requests):
-        self.requested = frozenset().union(*(request.requested_output_names() for request in requests))
-        self.wanted_on_gpu = frozenset().union(*(request._places or () for request in requests))
 
     def _failed(self, error):
         text = str(error) if isinstance(error, ModelError) else "%s: %s" % (type(error).__name__, error)

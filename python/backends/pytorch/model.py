@@ -43,6 +43,11 @@ class TritonPythonModel(FrameworkModel):
         self._guard = torch.inference_mode if source.flag("INFERENCE_MODE", True) else torch.no_grad
         self._cleans_cache = source.flag("ENABLE_CACHE_CLEANING", False) and self._device.type == "cuda"
 
+    def ask_for(self, requests):
+        super().ask_for(requests)
+        # Outputs that a client wants in CUDA shared memory.
+        self._wanted_on_gpu = frozenset().union(*(request._places or () for request in requests))
+
     def read(self, tensor):
         # An input in CUDA shared memory stays where the client left it.
         return super().read(tensor) if tensor.is_cpu() else self._torch.from_dlpack(tensor.to_dlpack())
@@ -71,7 +76,7 @@ class TritonPythonModel(FrameworkModel):
                 torch.cuda.empty_cache()
 
     def _array(self, name, answer):
-        if name in self.wanted_on_gpu and tensors.is_on_gpu(self._torch, answer):
+        if name in self._wanted_on_gpu and tensors.is_on_gpu(self._torch, answer):
             return tensors.plain(answer)
         array = tensors.array_of(self._torch, name, answer)
         if array.dtype == np.object_ and self.source.is_batching:
