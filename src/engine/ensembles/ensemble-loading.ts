@@ -80,10 +80,10 @@ function failureText(model: ServedModel): string {
     .join('')
 }
 
-/** The version that a step calls; null when it does not serve. */
 /** Every other number below 0 is a version that no model has. */
 const latestVersion = -1
 
+/** The version that a step calls; null when it does not serve. */
 function findPart(
   models: ServedModels,
   namespace: string | undefined,
