@@ -22,6 +22,7 @@ import { readParameter } from './config/model-parameters.ts'
 import { warmUp } from './engine/serving/warm-up.ts'
 import { readGgufFile } from './llm/gguf-file.ts'
 import type { FileProblem } from './model/file-problem.ts'
+import { idPrefix } from './model/id-prefix.ts'
 import { countGpus } from './open-gpus.ts'
 import { readOnnxFile, type OnnxFileTensor } from './onnx-file/onnx-file.ts'
 import { readOnnxSignature } from './onnx-file/onnx-signature.ts'
@@ -95,7 +96,7 @@ async function warmUpProblem(config: ModelConfig, modelDirectory: string): Promi
     await warmUp(silentLog, { config, signature, modelDirectory, initialStates }, [])
     return null
   } catch (reason) {
-    return messageOf(reason).replace('[request id: <id_unknown>] ', '')
+    return messageOf(reason).replace(idPrefix(''), '')
   }
 }
 

@@ -180,7 +180,8 @@ export function acceleratorOptions(
   })
 }
 
-type AcceleratorList = 'gpu_execution_accelerator' | 'cpu_execution_accelerator'
+const lists = ['gpu_execution_accelerator', 'cpu_execution_accelerator'] as const
+type AcceleratorList = (typeof lists)[number]
 type Accelerator = { readonly name: string; readonly parameters: ReadonlyMap<string, string> }
 
 export const acceleratorsOf = (config: ModelConfig, list: AcceleratorList): readonly Accelerator[] => {
@@ -188,6 +189,9 @@ export const acceleratorsOf = (config: ModelConfig, list: AcceleratorList): read
   if (list === 'gpu_execution_accelerator') return accelerators?.gpuExecutionAccelerator ?? []
   return accelerators?.cpuExecutionAccelerator ?? []
 }
+
+export const allAccelerators = (config: ModelConfig): readonly Accelerator[] =>
+  lists.flatMap((list) => acceleratorsOf(config, list))
 
 /** Which names each list takes. */
 const namesIn: Readonly<Record<AcceleratorList, Readonly<Record<string, AcceleratorName>>>> = {
@@ -204,7 +208,7 @@ export const acceleratorNamed = (list: AcceleratorList, name: string): Accelerat
  * worked, and a repository that loads without a GPU shall load with one.
  */
 export function* acceleratorProblems(config: ModelConfig): Generator<ConfigProblem> {
-  for (const list of ['gpu_execution_accelerator', 'cpu_execution_accelerator'] as const) {
+  for (const list of lists) {
     for (const [index, { name, parameters }] of acceleratorsOf(config, list).entries()) {
       const path = `optimization.execution_accelerators.${list}[${index}]`
       const accelerator = acceleratorNamed(list, name)

@@ -2,7 +2,7 @@
 // outside the model's folder: `refuseOutsidePaths` reads this table, so a path that has a row here is checked.
 
 import type { FieldSchema, MessageSchema } from '../protobuf/message-schema.ts'
-import { acceleratorPathBase } from './accelerator-keys.ts'
+import { acceleratorPathBase, allAccelerators } from './accelerator-keys.ts'
 import { modelConfigSchema } from './model-config-schema.ts'
 import type { ModelConfig } from './model-config.ts'
 import { isOperatorsParameter, isPathParameter } from './model-parameters.ts'
@@ -35,9 +35,7 @@ export function* namedPaths(config: ModelConfig): Generator<NamedPath> {
     const base = isPathParameter(key) ? 'working directory' : isOperatorsParameter(key) ? 'operator' : null
     if (base !== null && stringValue !== '') yield { field: `parameters["${key}"]`, value: stringValue, base }
   }
-  const { gpuExecutionAccelerator = [], cpuExecutionAccelerator = [] } =
-    config.optimization?.executionAccelerators ?? {}
-  for (const { name, parameters } of [...gpuExecutionAccelerator, ...cpuExecutionAccelerator]) {
+  for (const { name, parameters } of allAccelerators(config)) {
     for (const [key, value] of parameters) {
       const base = acceleratorPathBase(key)
       if (base !== null && value !== '') yield { field: `parameter '${key}' of accelerator '${name}'`, value, base }

@@ -6,6 +6,7 @@ import type { ErrorCode } from '../base/server-error.ts'
 import { unorderedMapOrder } from '../base/unordered-map-order.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
 import { shapeText, type Shape } from '../tensor/shape.ts'
+import { idPrefix } from './id-prefix.ts'
 
 /** What is known of the call when an error is worded. */
 export type WordedCall = {
@@ -96,7 +97,7 @@ const missingBatchDimension = (name: string, got: Shape, maxBatchSize: number): 
 const isRow = (shape: Shape, dims: Shape): boolean =>
   shape.length === dims.length && dims.every((size, i) => size === -1 || size === shape[i])
 
-const unknownId = '[request id: <id_unknown>] '
+const unknownId = idPrefix('')
 const ownPrefix = (prefix: string): string => (prefix === unknownId ? '' : prefix)
 
 /** What to send in place of bytes that are not JSON. */

@@ -3,6 +3,7 @@ import { assert } from '../base/assert.ts'
 import { ServerError } from '../base/server-error.ts'
 import type { Tensor } from '../tensor/tensor.ts'
 import { answerStages, type AnswerStageName } from './answer-stages.ts'
+import { idPrefix } from './id-prefix.ts'
 import { InferenceResponse } from './inference-response.ts'
 import type { Parameters } from './parameters.ts'
 import type { QueueRefusal } from './queue-report.ts'
@@ -399,9 +400,8 @@ export class InferenceRequest {
     this.fail(ServerError.withoutStack('CANCELLED', ''))
   }
 
-  /** The prefix of Triton's core for request errors: the client's request id, or a stand-in when there is no id. */
   get errorPrefix(): string {
-    return `[request id: ${this.id === '' ? '<id_unknown>' : this.id}] `
+    return idPrefix(this.id)
   }
 }
 

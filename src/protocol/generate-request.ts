@@ -2,6 +2,7 @@
 // `parameters` is an object with more such keys, and every other key is a request parameter.
 
 import { ServerError } from '../base/server-error.ts'
+import { idPrefix } from '../model/id-prefix.ts'
 import type { ParameterValue } from '../model/parameters.ts'
 import { prefixedError, worded } from '../model/worded-error.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
@@ -146,8 +147,7 @@ class GenerateReader {
     }
     const bytes = count === 0 ? noBytes : this.#readElements(spec, start, count)
     if (isRepeated || this.#inputs.some((input) => input.name === name)) {
-      const id = this.#id === '' ? '<id_unknown>' : this.#id
-      throw invalidArgument(`[request id: ${id}] input '${name}' already exists in request`)
+      throw invalidArgument(`${idPrefix(this.#id)}input '${name}' already exists in request`)
     }
     if (this.#inputs.length === this.#limits.maxTensors) throw tooManyTensors('inputs', this.#limits.maxTensors)
     this.#countBytes(name, bytes.length)

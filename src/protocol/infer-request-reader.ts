@@ -1,6 +1,7 @@
 // The body of Triton's HTTP infer endpoint → an inference request. Checks come in Triton's order; the first error counts.
 
 import { ServerError } from '../base/server-error.ts'
+import { idPrefix } from '../model/id-prefix.ts'
 import type { ParameterValue, Parameters } from '../model/parameters.ts'
 import type { ModelSignature } from '../config/model-signature.ts'
 import { worded } from '../model/worded-error.ts'
@@ -44,7 +45,6 @@ type RequestParameters = Pick<
 const invalidArgument = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', message)
 
 /** Core's prefix of request errors. */
-const idPrefix = (id: string): string => `[request id: ${id === '' ? '<id_unknown>' : id}] `
 
 export function readInferRequest(body: Uint8Array, options: InferReadOptions): ParsedInfer {
   const { signature, limits } = options

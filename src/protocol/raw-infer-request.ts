@@ -1,5 +1,6 @@
 import { ServerError } from '../base/server-error.ts'
 import type { InputSpec, ModelSignature } from '../config/model-signature.ts'
+import { idPrefix } from '../model/id-prefix.ts'
 import { worded } from '../model/worded-error.ts'
 import { elementBytes } from '../tensor/data-type.ts'
 import { elementCount, type Shape } from '../tensor/shape.ts'
@@ -8,9 +9,9 @@ import { bytesElement } from './bytes-element.ts'
 import type { ParsedInfer } from './parsed-infer.ts'
 import type { RequestLimits } from './request-limits.ts'
 
-const idPrefix = '[request id: <id_unknown>] '
+const noId = idPrefix('')
 
-const refuse = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', idPrefix + message)
+const refuse = (message: string): ServerError => ServerError.withoutStack('INVALID_ARG', noId + message)
 
 /** Reads a body without JSON: it is the only input, and its shape follows from its size. Outputs are binary. */
 export function readRawInferRequest(body: Uint8Array, signature: ModelSignature, limits: RequestLimits): ParsedInfer {
@@ -24,14 +25,14 @@ export function readRawInferRequest(body: Uint8Array, signature: ModelSignature,
   const { modelName, inputs } = signature
   const spec = inputs[0]
   if (spec === undefined || inputs.length !== 1) {
-    throw worded('rawInputs', { prefix: idPrefix, count: inputs.length, model: modelName })
+    throw worded('rawInputs', { prefix: noId, count: inputs.length, model: modelName })
   }
   const shape = deduceShape(body.length, spec, signature.isBatching)
   const bytes = spec.dataType === 'BYTES' ? bytesElement([body]) : body
   if (spec.dataType !== 'BYTES') {
     const expected = elementCount(shape) * elementBytes[spec.dataType]
     if (expected !== body.length) {
-      throw worded('rawSize', { prefix: idPrefix, model: modelName, input: spec.name, expected, found: body.length })
+      throw worded('rawSize', { prefix: noId, model: modelName, input: spec.name, expected, found: body.length })
     }
   }
   return {

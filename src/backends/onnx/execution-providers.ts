@@ -89,15 +89,12 @@ const cudaDefaults: readonly (readonly [string, string])[] = [
   ['cudnn_conv_algo_search', 'HEURISTIC'],
 ]
 
-const extendStrategy: Readonly<Record<string, string>> = { 0: 'kNextPowerOfTwo', 1: 'kSameAsRequested' }
-const algorithmSearch: Readonly<Record<string, string>> = { 0: 'EXHAUSTIVE', 1: 'HEURISTIC', 2: 'DEFAULT' }
-
 /** Triton's parameters of models on the GPU, which count more than the same keys of the accelerator. Null: no limit. */
 function* parameterOptions(config: ModelConfig): Generator<readonly [string, string | null]> {
-  const search = readParameter(config, 'cudnn_conv_algo_search')
-  if (search !== null) yield ['cudnn_conv_algo_search', algorithmSearch[search] ?? search]
+  for (const key of ['cudnn_conv_algo_search', 'arena_extend_strategy'] as const) {
+    const word = readParameter(config, key)
+    if (word !== null) yield* acceleratorOptions(config.name, 'cuda', new Map([[key, word]]))
+  }
   const limit = readParameter(config, 'gpu_mem_limit')
   if (limit !== null) yield ['gpu_mem_limit', limit === Infinity ? null : String(limit)]
-  const strategy = readParameter(config, 'arena_extend_strategy')
-  if (strategy !== null) yield ['arena_extend_strategy', extendStrategy[strategy] ?? strategy]
 }

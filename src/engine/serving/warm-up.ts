@@ -10,6 +10,7 @@ import { realPathInside } from '../../base/safe-path.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Instance } from '../../model/backend.ts'
 import { Batch } from '../../model/batch.ts'
+import { idPrefix } from '../../model/id-prefix.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import type { ModelConfig, ModelWarmup, ModelWarmupInput } from '../../config/model-config.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
@@ -30,7 +31,7 @@ type WarmUpSource = {
 }
 
 /** What the core puts before errors of a request without an id, and so of every sample. */
-const noId = '[request id: <id_unknown>] '
+const noId = idPrefix('')
 
 type Sample = {
   readonly name: string

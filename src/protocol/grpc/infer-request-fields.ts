@@ -1,6 +1,7 @@
 // A ModelInferRequest → the fields of an inference request, with Triton's checks in Triton's order.
 
 import { ServerError } from '../../base/server-error.ts'
+import { idPrefix } from '../../model/id-prefix.ts'
 import type { ParameterValue } from '../../model/parameters.ts'
 import { worded } from '../../model/worded-error.ts'
 import { isDataType, type DataType } from '../../tensor/data-type.ts'
@@ -204,7 +205,7 @@ function refuseRepeatedNames({ inputs, id }: WireInferRequest): void {
     const { name } = inputs[i] as WireInput
     for (let j = 0; j < i; j++) {
       if (inputs[j]?.name !== name) continue
-      throw invalid(`[request id: ${id === '' ? '<id_unknown>' : id}] input '${name}' already exists in request`)
+      throw invalid(`${idPrefix(id)}input '${name}' already exists in request`)
     }
   }
 }

@@ -50,7 +50,7 @@ def plain(value):
 
 def array_of(torch, name, value):
     if isinstance(value, torch.Tensor):
-        value = plain(value.detach().cpu())
+        value = plain(value.cpu())
         if value.dtype == torch.bfloat16:
             return value.view(torch.int16).numpy().view(BF16)
         return value.numpy()
