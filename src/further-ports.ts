@@ -144,7 +144,7 @@ function createPort(
   const maxThreads = Math.min(Math.max(1, threadCount), availableParallelism())
   const offload = new JsonOffload(dependencies, { ...defaultJsonOffloadSettings, maxThreads })
   const { admission, parts } = httpParts(dependencies, options, offload)
-  const { refusals } = dependencies.engine
+  const { refusals, wording } = dependencies.engine
   const closing = closeAll(offload, parts.openAi, parts.uploads)
   const cannotListen = (cause: Error): ServerError => {
     if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') return portInUse({ kind, address, port }, cause)
@@ -154,7 +154,13 @@ function createPort(
   }
   return new HttpPort(
     { ...dependencies, refusals, admission, offload: closing, cannotListen },
-    { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true },
+    {
+      ...options,
+      bodyLimitBytes: bodyLimitBytes(options),
+      protocol: 'http',
+      hasFlags: true,
+      closesMalformed: wording.isTriton,
+    },
     routesOf({ admission, parts, v2: httpRoutes(parts, options), predict: predictEndpoint(parts, options) }),
   )
 }

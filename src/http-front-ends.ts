@@ -93,7 +93,14 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   const home = options.hasConsole ? { homePath: consolePath } : {}
   return new HttpPort(
     { ...dependencies, ...hints, refusals, admission, offload, cannotListen: (reason) => listenError(reason, options) },
-    { ...options, bodyLimitBytes: bodyLimitBytes(options), protocol: 'http', hasFlags: true, ...home },
+    {
+      ...options,
+      bodyLimitBytes: bodyLimitBytes(options),
+      protocol: 'http',
+      hasFlags: true,
+      closesMalformed: wording.isTriton,
+      ...home,
+    },
     httpRoutes(parts, options),
   )
 }

@@ -62,6 +62,7 @@ export function readByUs(pieces: readonly Buffer[]): Reading {
         refuseMemory: () => new HttpResponse(503, 'text/plain'),
         refuseBody: () => new HttpResponse(400, 'text/plain', [], { closesConnection: true }),
         refuseStalledBody: () => new HttpResponse(408, 'text/plain', [], { closesConnection: true }),
+        refuseMalformed: () => null,
         refuseHead: (status) => new HttpResponse(status, 'text/plain', [], { closesConnection: true }),
       },
       clientMemory: new ClientMemory(),

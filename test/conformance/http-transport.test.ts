@@ -109,17 +109,39 @@ test('HEAD gets the answer to its method without a body', async () => {
   connection.destroy()
 })
 
-test('an unparsable request is closed without a reply', async () => {
-  for (const wire of [
-    'NONSENSE\r\n\r\n',
-    'GET /a b HTTP/1.1\r\n\r\n',
-    'FETCH /v2 HTTP/1.1\r\n\r\n',
-    'GET /v2 HTTP/1.1\r\nno colon\r\n\r\n',
-    post('Content-Length: abc\r\n', '{}'),
-    post('Content-Length: -1\r\n', '{}'),
-    post('Transfer-Encoding: chunked\r\n', 'zz\r\n'),
-  ]) {
+const malformed: readonly (readonly [wire: string, fault: RegExp])[] = [
+  ['GET /a b HTTP/1.1\r\n\r\n', /the first line of a request .* found 'GET \/a b HTTP\/1\.1'/],
+  ['GET /v2 HTTP/1.1\nHost: localhost\n\n', /ends with CR LF/],
+  ['FETCH /v2 HTTP/1.1\r\n\r\n', /the first line of a request/],
+  ['GET /v2 HTTP/1.1\r\nno colon\r\n\r\n', /found 'no colon'/],
+  [post('Content-Length: abc\r\n', '{}'), /Content-Length must be a number of bytes, found 'abc'/],
+  [post('Content-Length: -1\r\n', '{}'), /found '-1'/],
+  [post('Transfer-Encoding: chunked\r\n', 'zz\r\n'), /a chunk of the body does not begin with its size/],
+]
+
+test('with --triton-defaults an unparsable request is closed without a reply', async () => {
+  for (const [wire] of [...malformed, ['NONSENSE\r\n\r\n']] as const) {
     assert.equal(await exchange(port, wire), 'closed', wire)
+  }
+})
+
+test('who sends an unparsable request is told what is wrong with it, and the connection closes', async () => {
+  const own = await startHttpFixture({}, {}, undefined, false)
+  try {
+    const ownPort = (await own.frontend.listen()).port
+    for (const [wire, fault] of malformed) {
+      const connection = new RawConnection(ownPort)
+      connection.send('GET /v2/health/live HTTP/1.1\r\n\r\n')
+      assert.equal(required(await connection.answer()).status, 200)
+      connection.send(wire)
+      const answer = required(await connection.answer())
+      assert.deepEqual([answer.status, answer.headers['connection']], [400, 'close'], wire)
+      assert.match(errorOf(answer), fault)
+      await connection.closed()
+    }
+    assert.equal(await exchange(ownPort, 'NONSENSE\r\n\r\n'), 'closed', 'what is no HTTP has no answer')
+  } finally {
+    await own.close()
   }
 })
 

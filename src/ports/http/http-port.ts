@@ -50,6 +50,8 @@ type HttpPortOptions = HttpTransportOptions & {
   readonly allowedHosts: readonly string[]
   /** True: the limits have flags `--http-…`, and refusals name the flag. */
   readonly hasFlags: boolean
+  /** True: a client that sends no request of HTTP gets no answer, as from Triton; else it is told what is wrong. */
+  readonly closesMalformed?: boolean
   /** Where a browser that asks for `/` is sent; left out: nowhere. */
   readonly homePath?: string
 }
@@ -316,25 +318,29 @@ export class HttpPort implements HttpService {
     const seconds = bodyIdleTimeoutMs / 1000
     if (arrivedBytes > 0) {
       const slow = `${arrivedBytes} bytes of the request body arrived in ${seconds} s, at least ${leastBodyRate} per second must.`
-      return this.#refuseSlow(408, `${slow}${this.#advice('body-min-rate', 'allow slower clients')}`)
+      return this.#refuseAndClose(408, `${slow}${this.#advice('body-min-rate', 'allow slower clients')}`)
     }
     const text = `no byte of the request body arrived for ${seconds} s.`
-    return this.#refuseSlow(408, `${text}${this.#advice('body-idle-timeout-secs', 'allow longer pauses')}`)
+    return this.#refuseAndClose(408, `${text}${this.#advice('body-idle-timeout-secs', 'allow longer pauses')}`)
   }
 
   refuseHead(status: 400 | 408 | 431): HttpResponse {
     const { headersTimeoutMs, maxHeaderBytes } = this.#options
     if (status === 400)
-      return this.#refuseSlow(status, 'the request has both Content-Length and Transfer-Encoding: send one of them')
+      return this.#refuseAndClose(status, 'the request has both Content-Length and Transfer-Encoding: send one of them')
     if (status === 431) {
       const text = `the request's headers exceed ${maxHeaderBytes} bytes.`
-      return this.#refuseSlow(status, `${text}${this.#advice('max-header-size', 'increase the limit')}`)
+      return this.#refuseAndClose(status, `${text}${this.#advice('max-header-size', 'increase the limit')}`)
     }
     const text = `the request's headers took longer than ${headersTimeoutMs / 1000} s to arrive.`
-    return this.#refuseSlow(status, `${text}${this.#advice('headers-timeout-secs', 'allow more time')}`)
+    return this.#refuseAndClose(status, `${text}${this.#advice('headers-timeout-secs', 'allow more time')}`)
   }
 
-  #refuseSlow(status: number, text: string): HttpResponse {
+  refuseMalformed(fault: string): HttpResponse | null {
+    return this.#options.closesMalformed === true ? null : this.#refuseAndClose(400, fault)
+  }
+
+  #refuseAndClose(status: number, text: string): HttpResponse {
     return messageResponse(status, text, jsonType, { closesConnection: true })
   }
 

@@ -17,7 +17,7 @@ import { headText, joined, noHead, wireOf } from './answer-bytes.ts'
 import type { HttpResponse, ResponseStream } from './http-message.ts'
 import type { HttpService } from './http-service.ts'
 import { ReceivedRequest, type RequestHost } from './received-request.ts'
-import { isRequestLine, parseRequestHead, toldTwice, type RequestHead } from './request-head.ts'
+import { parseRequestHead, requestLineFault, toldTwice, type HeadFault, type RequestHead } from './request-head.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
@@ -42,6 +42,7 @@ const mostPerTurn = 16
 const mostLineEnds = 64
 /** The first byte of a client that speaks TLS: no line end need follow. */
 const tlsHandshake = 0x16
+const brokenChunks = 'a chunk of the body does not begin with its size, or does not end where that size says'
 const headEnd = Buffer.from('\r\n\r\n')
 const noBytes = Buffer.alloc(0)
 
@@ -160,7 +161,7 @@ export class HttpConnection implements RequestHost {
   /** The head or the body did not come in time. */
   refuseStalled(): void {
     if (this.#phase === 'body') this.#exchange?.respond(this.#host.service.refuseStalledBody(this.#bytesSince))
-    else if (this.#phase === 'head') this.#refuseHead(408)
+    else if (this.#phase === 'head') this.#answerLast(this.#host.service.refuseHead(408))
     this.#socket.destroySoon()
   }
 
@@ -364,11 +365,12 @@ export class HttpConnection implements RequestHost {
       return -1
     }
     if (end - at > this.#host.maxHeaderBytes) {
-      this.#refuseHead(431)
+      this.#answerLast(this.#host.service.refuseHead(431))
       return -1
     }
-    if (!this.#takeHead(data, at, end, isRepeated)) {
-      this.#refuseForeign(data.subarray(at))
+    const fault = this.#takeHead(data, at, end, isRepeated)
+    if (fault !== null) {
+      this.#refuseMalformed(data.subarray(at), fault)
       return -1
     }
     return end + headEnd.length
@@ -386,12 +388,12 @@ export class HttpConnection implements RequestHost {
     return length > 0 && at + length <= data.length && data.compare(this.#headBytes, 0, length, at, at + length) === 0
   }
 
-  #takeHead(data: Buffer, at: number, end: number, isRepeated: boolean): boolean {
-    const head = isRepeated ? this.#head : parseRequestHead(data.toString('latin1', at, end))
-    if (head === null) return false
+  #takeHead(data: Buffer, at: number, end: number, isRepeated: boolean): HeadFault | null {
+    const head = isRepeated ? (this.#head as RequestHead) : parseRequestHead(data.toString('latin1', at, end))
+    if (typeof head === 'string') return head
     if (head.bodyBytes === toldTwice) {
-      this.#refuseHead(400)
-      return true
+      this.#answerLast(this.#host.service.refuseHead(400))
+      return null
     }
     if (!isRepeated) {
       this.#head = head
@@ -403,7 +405,7 @@ export class HttpConnection implements RequestHost {
     const verdict = this.#host.service.admit(exchange)
     if (verdict instanceof Promise) this.#awaitVerdict(exchange, verdict)
     else this.#receive(exchange, verdict)
-    return true
+    return null
   }
 
   /** No byte of the body is read before the verdict is there. */
@@ -485,7 +487,9 @@ export class HttpConnection implements RequestHost {
     const collector = this.#collector as BodyCollector
     const end = decoder.decode(data, at, (piece) => collector.add(piece))
     if (decoder.isBroken) {
-      this.#socket.destroy()
+      const refusal = exchange.refusal ?? this.#host.service.refuseMalformed(brokenChunks)
+      if (refusal === null) this.#socket.destroy()
+      else exchange.respond(refusal)
       return -1
     }
     if (collector.isBeyondPatience) this.#refuseBody(exchange, collector)
@@ -539,25 +543,31 @@ export class HttpConnection implements RequestHost {
 
   /** Ends the connection when the bytes so far cannot become a request. */
   #judgeHalfHead(half: Buffer): void {
-    const lineEnd = half.indexOf(0x0a)
-    if (half.length > this.#host.maxHeaderBytes) this.#refuseHead(431)
-    else if (half[0] === tlsHandshake) this.#refuseForeign(half)
-    else if (lineEnd >= 0 && !isRequestLine(half.toString('latin1', 0, lineEnd - 1))) this.#refuseForeign(half)
+    const lineEnd = half.indexOf('\n')
+    if (half.length > this.#host.maxHeaderBytes) this.#answerLast(this.#host.service.refuseHead(431))
+    else if (half[0] === tlsHandshake) this.#refuseMalformed(half, '')
+    else if (lineEnd >= 0) {
+      const fault = requestLineFault(half.toString('latin1', 0, lineEnd))
+      if (fault !== null) this.#refuseMalformed(half, fault)
+    }
   }
 
-  /** What is no request gets no answer, but for clients of other protocols. */
-  #refuseForeign(first: Buffer): void {
-    const answer = this.#head === null ? this.#host.mistaken.answerTo(first, this.remoteAddress) : null
+  /** Clients of other protocols are told in theirs. */
+  #refuseMalformed(first: Buffer, fault: HeadFault): void {
+    const inTheirs = this.#head === null ? this.#host.mistaken.answerTo(first, this.remoteAddress) : null
+    const answer = inTheirs === null && fault !== '' ? this.#host.service.refuseMalformed(fault) : null
+    if (answer !== null) return this.#answerLast(answer)
     this.#pending = null
     this.#isClosed = true
-    if (answer === null) this.#socket.destroy()
-    else this.#socket.end(answer)
+    if (inTheirs !== null) this.#socket.end(inTheirs)
+    else this.#socket.destroy()
   }
 
-  #refuseHead(status: 400 | 408 | 431): void {
+  /** Nothing that follows on the connection is read. */
+  #answerLast(answer: HttpResponse): void {
     this.#pending = null
     this.#isClosed = true
-    this.#write(this.#host.service.refuseHead(status), noHead, true)
+    this.#write(answer, noHead, true)
     this.#socket.destroySoon()
   }
 

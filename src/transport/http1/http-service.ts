@@ -17,4 +17,6 @@ export type HttpService = {
   refuseStalledBody(arrivedBytes: number): HttpResponse
   /** The head of a request took too long to arrive, or has too many bytes. */
   refuseHead(status: 400 | 408 | 431): HttpResponse
+  /** What came cannot be a request, or cannot be its body; `fault` says why. Null: the connection is closed without an answer. */
+  refuseMalformed(fault: string): HttpResponse | null
 }

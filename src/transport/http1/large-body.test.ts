@@ -65,6 +65,7 @@ async function startPort(t: TestContext, { limitBytes }: { limitBytes: number })
       refuseMemory: refuse,
       refuseStalledBody: refuse,
       refuseHead: refuse,
+      refuseMalformed: refuse,
     },
   )
   const { port } = await transport.listen()

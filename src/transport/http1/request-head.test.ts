@@ -3,9 +3,13 @@ import test from 'node:test'
 import fc from 'fast-check'
 import { ChunkedDecoder } from './chunked-decoder.ts'
 import { headerOf } from './http-message.ts'
-import { parseRequestHead, toldTwice } from './request-head.ts'
+import { parseRequestHead, requestLineFault, toldTwice, type RequestHead } from './request-head.ts'
 
-const head = (...lines: string[]): ReturnType<typeof parseRequestHead> => parseRequestHead(lines.join('\r\n'))
+const parsed = (...lines: string[]): ReturnType<typeof parseRequestHead> => parseRequestHead(lines.join('\r\n'))
+const head = (...lines: string[]): RequestHead => {
+  const read = parsed(...lines)
+  return typeof read === 'string' ? assert.fail(read) : read
+}
 
 test('a head is its line and its headers, in the client’s order and spelling', () => {
   assert.deepEqual(head('POST /v2/models/m/infer?x=1 HTTP/1.1', 'Host: here', 'X-Two:  a b \t', 'content-length: 12'), {
@@ -20,51 +24,71 @@ test('a head is its line and its headers, in the client’s order and spelling',
 })
 
 test('blanks behind a value are kept for models, and no reader of a header sees them', () => {
-  const { headers, keepsAlive, bodyBytes } = head('POST / HTTP/1.1', 'X-Two:  a b \t', 'Connection: close ', 'Content-Length: 7 \t') ?? assert.fail() // prettier-ignore
+  const { headers, keepsAlive, bodyBytes } = head('POST / HTTP/1.1', 'X-Two:  a b \t', 'Connection: close ', 'Content-Length: 7 \t') // prettier-ignore
   assert.equal(headerOf(headers, 'x-two'), 'a b')
   assert.deepEqual([keepsAlive, bodyBytes], [false, 7])
   assert.equal(headerOf(['A', ' \t '], 'a'), '')
 })
 
 test('a connection stays open unless it is said otherwise, and in HTTP/1.0 only when it is said', () => {
-  assert.equal(head('GET / HTTP/1.1')?.keepsAlive, true)
-  assert.equal(head('GET / HTTP/1.1', 'Connection: upgrade, Close')?.keepsAlive, false)
-  assert.equal(head('GET / HTTP/1.0')?.keepsAlive, false)
-  assert.equal(head('GET / HTTP/1.0', 'Connection: Keep-Alive')?.keepsAlive, true)
+  assert.equal(head('GET / HTTP/1.1').keepsAlive, true)
+  assert.equal(head('GET / HTTP/1.1', 'Connection: upgrade, Close').keepsAlive, false)
+  assert.equal(head('GET / HTTP/1.0').keepsAlive, false)
+  assert.equal(head('GET / HTTP/1.0', 'Connection: Keep-Alive').keepsAlive, true)
 })
 
-const refused: [rule: string, lines: string[]][] = [
-  ['no version', ['GET /']],
-  ['another version', ['GET / HTTP/2.0']],
-  ['two spaces', ['GET  / HTTP/1.1']],
-  ['a control character in the target', ['GET /\x01 HTTP/1.1']],
-  ['a header without a colon', ['GET / HTTP/1.1', 'Host']],
-  ['a space before the colon', ['GET / HTTP/1.1', 'Host : x']],
-  ['a folded header', ['GET / HTTP/1.1', 'A: x', ' folded']],
-  ['a NUL in a value', ['GET / HTTP/1.1', 'A: \0']],
-  ['a bare line feed in a value', ['GET / HTTP/1.1', 'A: x\nB: y']],
-  ['a bare carriage return in a value', ['GET / HTTP/1.1', 'A: x\rB: y']],
-  ['a length that is no number', ['POST / HTTP/1.1', 'Content-Length: abc']],
-  ['a negative length', ['POST / HTTP/1.1', 'Content-Length: -1']],
-  ['a length with a sign', ['POST / HTTP/1.1', 'Content-Length: +1']],
-  ['a list of lengths', ['POST / HTTP/1.1', 'Content-Length: 1, 1']],
-  ['two different lengths', ['POST / HTTP/1.1', 'Content-Length: 1', 'Content-Length: 2']],
-  ['a length beyond counting', ['POST / HTTP/1.1', 'Content-Length: 99999999999999999999']],
-  ['an unknown transfer encoding', ['POST / HTTP/1.1', 'Transfer-Encoding: gzip, chunked']],
-  ['the same length twice', ['POST / HTTP/1.1', 'Content-Length: 5', 'Content-Length: 5']],
-  ['chunked twice', ['POST / HTTP/1.1', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked']],
-  ['chunks in HTTP/1.0', ['POST / HTTP/1.0', 'Transfer-Encoding: chunked']],
+const firstLine = /^the first line of a request reads 'METHOD \/path HTTP\/1\.1' and ends with CR LF; found '/
+const refused: [rule: string, lines: string[], fault: RegExp][] = [
+  ['no version', ['GET /'], firstLine],
+  ['another version', ['GET / HTTP/2.0'], firstLine],
+  ['two spaces', ['GET  / HTTP/1.1'], firstLine],
+  ['a control character in the target', ['GET /\x01 HTTP/1.1'], firstLine],
+  ['a method that nobody knows', ['FETCH / HTTP/1.1'], firstLine],
+  ['a header without a colon', ['GET / HTTP/1.1', 'Host'], /a name, a colon and a value; found 'Host'$/],
+  ['a space before the colon', ['GET / HTTP/1.1', 'Host : x'], /^'Host ' cannot be the name of a header$/],
+  ['a folded header', ['GET / HTTP/1.1', 'A: x', ' folded'], /found ' folded'$/],
+  ['a NUL in a value', ['GET / HTTP/1.1', 'A: \0'], /^the header 'A' has a control character in its value$/],
+  ['a bare line feed in a value', ['GET / HTTP/1.1', 'A: x\nB: y'], /^the header 'A' has a control character/],
+  ['a bare carriage return in a value', ['GET / HTTP/1.1', 'A: x\rB: y'], /^the header 'A' has a control character/],
+  ['a length that is no number', ['POST / HTTP/1.1', 'Content-Length: abc'], /a number of bytes, found 'abc'$/],
+  ['a negative length', ['POST / HTTP/1.1', 'Content-Length: -1'], /found '-1'$/],
+  ['a length with a sign', ['POST / HTTP/1.1', 'Content-Length: +1'], /found '\+1'$/],
+  ['a list of lengths', ['POST / HTTP/1.1', 'Content-Length: 1, 1'], /found '1, 1'$/],
+  ['two different lengths', ['POST / HTTP/1.1', 'Content-Length: 1', 'Content-Length: 2'], /Content-Length .* twice$/],
+  ['a length beyond counting', ['POST / HTTP/1.1', 'Content-Length: 99999999999999999999'], /found '9{20}'$/],
+  ['an unknown transfer encoding', ['POST / HTTP/1.1', 'Transfer-Encoding: gzip, chunked'], /'chunked', found 'gzip, chunked'$/], // prettier-ignore
+  ['the same length twice', ['POST / HTTP/1.1', 'Content-Length: 5', 'Content-Length: 5'], /Content-Length .* twice$/],
+  ['chunked twice', ['POST / HTTP/1.1', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'], /twice$/],
+  ['a tab behind chunked', ['POST / HTTP/1.1', 'Transfer-Encoding: chunked\t'], /ends with a tab$/],
+  ['chunks in HTTP/1.0', ['POST / HTTP/1.0', 'Transfer-Encoding: chunked'], /^a request of HTTP\/1\.0/],
 ]
-for (const [rule, lines] of refused) test(`refused: ${rule}`, () => assert.equal(head(...lines), null))
+for (const [rule, lines, fault] of refused) {
+  test(`refused, and its client is told why: ${rule}`, () => {
+    const found = parsed(...lines)
+    assert.match(typeof found === 'string' ? found : assert.fail('it was read'), fault)
+  })
+}
+
+test('a fault quotes the beginning of a long line, and nothing is said to who sends no HTTP', () => {
+  const long = parsed(`GET /${'a'.repeat(5000)}\x01 HTTP/1.1`) as string
+  assert.ok(long.length < 250 && long.endsWith("…'"), long)
+  assert.equal(parsed('NONSENSE'), '')
+})
+
+test('the first line of half a head has a line end of two bytes', () => {
+  assert.equal(requestLineFault('GET / HTTP/1.1\r'), null)
+  assert.match(requestLineFault('GET / HTTP/1.1') ?? '', /ends with CR LF; found 'GET \/ HTTP\/1\.1'$/)
+  assert.equal(requestLineFault('what is this'), '')
+})
 
 test('a length and chunks together are told, so that the client gets an answer', () => {
-  assert.equal(head('POST / HTTP/1.1', 'Content-Length: 1', 'Transfer-Encoding: chunked')?.bodyBytes, toldTwice)
+  assert.equal(head('POST / HTTP/1.1', 'Content-Length: 1', 'Transfer-Encoding: chunked').bodyBytes, toldTwice)
 })
 
 test('the target is UTF-8, values are left one character per byte', () => {
   const latin1 = Buffer.from('GET /v2/models/modèle HTTP/1.1\r\nX: ü').toString('latin1')
-  assert.equal(parseRequestHead(latin1)?.target, '/v2/models/modèle')
-  assert.deepEqual(parseRequestHead(latin1)?.headers, ['X', Buffer.from('ü').toString('latin1')])
+  assert.equal(head(latin1).target, '/v2/models/modèle')
+  assert.deepEqual(head(latin1).headers, ['X', Buffer.from('ü').toString('latin1')])
 })
 
 test('chunks come out whole, however the bytes are cut, and what follows the body is left alone', () => {

@@ -26,30 +26,50 @@ const tab = 0x09
 /** Where such a body ends depends on who reads it, so the request is answered with an error and the connection closes. */
 export const toldTwice = -2
 
-export const isRequestLine = (line: string): boolean => requestLine.test(line)
+/** What is wrong with the head of a request, in words for its client. Empty: no client of HTTP sends that, so nobody is told. */
+export type HeadFault = string
+
+/** `line` has the CR of its end. Null: the line is right. */
+export const requestLineFault = (line: string): HeadFault | null =>
+  line.endsWith('\r') && requestLine.test(line.slice(0, -1)) ? null : lineFault(line.trimEnd())
+
+const isLikeHttp = /^[A-Za-z]+ \/|\bHTTP\/\d/
+const mostQuotedCharacters = 100
+
+const lineFault = (line: string): HeadFault =>
+  isLikeHttp.test(line)
+    ? `the first line of a request reads 'METHOD /path HTTP/1.1' and ends with CR LF; found ${quoted(line)}`
+    : ''
+
+const quoted = (text: string): string =>
+  text.length > mostQuotedCharacters ? `'${text.slice(0, mostQuotedCharacters)}…'` : `'${text}'`
 
 const trailerLine = /^(?!content-length:|transfer-encoding:)[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*$/i
 
 /** What may stand behind the chunks of a body: headers, but none that say where it ends. */
 export const isTrailerLine = (line: string): boolean => trailerLine.test(line)
 
-/** `text` is the head as Latin-1, without the empty line that ends it. Null when it is no request that can be trusted. */
-export function parseRequestHead(text: string): RequestHead | null {
+/** `text` is the head as Latin-1, without the empty line that ends it. A fault when it is no request that can be trusted. */
+export function parseRequestHead(text: string): RequestHead | HeadFault {
   const firstEnd = text.indexOf('\r\n')
-  const line = requestLine.exec(firstEnd < 0 ? text : text.slice(0, firstEnd))
-  if (line === null) return null
+  const first = firstEnd < 0 ? text : text.slice(0, firstEnd)
+  const line = requestLine.exec(first)
+  if (line === null) return lineFault(first)
   const headers: string[] = []
   for (let at = firstEnd < 0 ? text.length : firstEnd + 2; at < text.length;) {
     let end = text.indexOf('\r\n', at)
     if (end < 0) end = text.length
     const colon = text.indexOf(':', at)
-    if (colon < 0 || colon >= end) return null
+    if (colon < 0 || colon >= end)
+      return `a header has a name, a colon and a value; found ${quoted(text.slice(at, end))}`
     const name = text.slice(at, colon)
     const value = text.slice(valueStart(text, colon + 1, end), end)
     // A name that starts with a space is a folded line of the header before, which nobody may send any more.
-    if (!token.test(name) || forbiddenInValue.test(value)) return null
+    if (!token.test(name)) return `${quoted(name)} cannot be the name of a header`
+    if (forbiddenInValue.test(value)) return `the header ${quoted(name)} has a control character in its value`
     // Some programs cut these blanks off and others do not: `chunked` behind them would be read in two ways.
-    if (text.charCodeAt(end - 1) === tab && name.toLowerCase() === 'transfer-encoding') return null
+    if (text.charCodeAt(end - 1) === tab && name.toLowerCase() === 'transfer-encoding')
+      return 'the header Transfer-Encoding ends with a tab'
     headers.push(name, value)
     at = end + 2
   }
@@ -67,7 +87,12 @@ function valueStart(text: string, start: number, end: number): number {
   return start
 }
 
-function judged(method: string, target: string, isHttp10: boolean, headers: readonly string[]): RequestHead | null {
+function judged(
+  method: string,
+  target: string,
+  isHttp10: boolean,
+  headers: readonly string[],
+): RequestHead | HeadFault {
   let length: number | null = null
   let isChunked = false
   let connection = ''
@@ -75,14 +100,15 @@ function judged(method: string, target: string, isHttp10: boolean, headers: read
   for (let i = 0; i < headers.length; i += 2) {
     const value = fieldValue(headers[i + 1] as string)
     switch ((headers[i] as string).toLowerCase()) {
-      case 'content-length': {
-        const bytes = /^\d{1,15}$/.test(value) ? Number(value) : null
-        if (bytes === null || length !== null) return null
-        length = bytes
+      case 'content-length':
+        if (length !== null) return 'the header Content-Length stands there twice'
+        if (!/^\d{1,15}$/.test(value)) return `Content-Length must be a number of bytes, found ${quoted(value)}`
+        length = Number(value)
         break
-      }
       case 'transfer-encoding':
-        if (isChunked || isHttp10 || value.toLowerCase() !== 'chunked') return null
+        if (isHttp10) return 'a request of HTTP/1.0 cannot have Transfer-Encoding: send Content-Length'
+        if (isChunked) return 'the header Transfer-Encoding stands there twice'
+        if (value.toLowerCase() !== 'chunked') return `Transfer-Encoding must be 'chunked', found ${quoted(value)}`
         isChunked = true
         break
       // This header was never a standard, but other parsers read it. Closing a connection without need does no harm.
