@@ -466,6 +466,38 @@ test('a client that pings too often is sent away, one that pings between answers
   polite.close()
 })
 
+test('a client may ping between the pieces of one answer, to measure the connection, as clients in Go and Java do', async () => {
+  const bytes = 4 * 1024 * 1024
+  const big = {
+    config: codeConfig,
+    run: (request: InferenceRequest) => request.respond(InferenceResponse.of(outputs(bytes))),
+  }
+  await using fixture = await GrpcFixture.start({ minPingIntervalMs: 300_000, maxPingStrikes: 2 }, { big })
+  const session = http2.connect(`http://127.0.0.1:${fixture.port}`)
+  const faults: unknown[] = []
+  session.on('error', (error) => faults.push(error))
+  const headers = { ':method': 'POST', ':path': `${service}ModelInfer`, 'content-type': 'application/grpc' }
+  const stream = session.request(headers)
+  stream.on('error', (error) => faults.push(error))
+  stream.end(framed(encode('ModelInferRequest', codeRequest('big', 0))))
+  let arrived = 0
+  let pings = 0
+  let isUnderWay = false
+  stream.on('data', (piece: Buffer) => {
+    arrived += piece.length
+    if (isUnderWay || session.destroyed) return
+    isUnderWay = true
+    session.ping(() => {
+      isUnderWay = false
+      pings++
+    })
+  })
+  await once(stream, 'close')
+  assert.deepEqual(faults, [])
+  assert.ok(arrived > bytes && pings > 10, `${arrived} bytes with ${pings} pings`)
+  session.close()
+})
+
 test('the server pings a silent client with a call and leaves one that does not answer', async () => {
   const { model, arrived } = heldModel()
   await using fixture = await GrpcFixture.start({ keepaliveTimeMs: 50, keepaliveTimeoutMs: 50 }, { held: model })

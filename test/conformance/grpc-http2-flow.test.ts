@@ -270,3 +270,20 @@ test('what is said on hearing that all was sent goes out before the trailers', a
   )
   await loopback.close()
 })
+
+test('a client that pings once for each piece of an answer may do so without end; pings alone are counted', async () => {
+  const { loopback, users } = opened(1)
+  const ping = encodePing(Buffer.alloc(8), false)
+  const rounds = 2000
+  const stream = (users[0] as CountingUser).stream
+  stream.sendHead(plainHead)
+  for (let i = 0; i < rounds; i++) {
+    stream.sendMessage(message(100), 0, null)
+    loopback.flush()
+    loopback.say(encodeWindowUpdate(0, 105), encodeWindowUpdate(1, 105), ping)
+  }
+  assert.equal(loopback.failure, null)
+  for (let i = 0; i < rounds && loopback.failure === null; i++) loopback.say(ping)
+  assert.equal(loopback.failure?.code, errorCodes.ENHANCE_YOUR_CALM)
+  await loopback.close()
+})

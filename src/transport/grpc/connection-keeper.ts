@@ -24,6 +24,8 @@ export class ConnectionKeeper {
   #begunCount = 0
   #begunWhenIdle = -1
   #idleSinceNs = 0
+  /** Of the connection, at the last look. */
+  #sentCount = 0
   #strikes = 0
   #lastPingNs = -Infinity
   #pingsWithoutData = 0
@@ -68,8 +70,14 @@ export class ConnectionKeeper {
     this.#disarmPreface()
   }
 
-  /** Data was sent. A client may ping to measure the connection, so its strikes are forgiven; the server's pings count anew. */
-  readonly sent = (): void => {
+  /**
+   * Where something was sent for calls since the last look, the client's strikes are forgiven: clients in Go and Java ping between
+   * the pieces of a large answer, to measure the connection. The server's own pings count anew, too.
+   */
+  #forgive(): void {
+    const { sentCount } = this.#connection
+    if (sentCount === this.#sentCount) return
+    this.#sentCount = sentCount
     this.#strikes = 0
     this.#lastPingNs = -Infinity
     this.#pingsWithoutData = 0
@@ -121,6 +129,7 @@ export class ConnectionKeeper {
   }
 
   #keepAlive(): void {
+    this.#forgive()
     const { keepaliveWithoutCalls, maxPingsWithoutData, keepaliveTimeoutMs } = this.#options
     if (this.#callCount === 0 && !keepaliveWithoutCalls) return
     if (maxPingsWithoutData > 0 && this.#pingsWithoutData >= maxPingsWithoutData) return
@@ -138,6 +147,7 @@ export class ConnectionKeeper {
   }
 
   onPing(): void {
+    this.#forgive()
     const { maxPingStrikes, minPingIntervalMs, keepaliveWithoutCalls } = this.#options
     const nowNs = this.#clock.nowNs()
     const isIdle = this.#callCount === 0 && !keepaliveWithoutCalls

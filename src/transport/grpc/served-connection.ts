@@ -62,7 +62,6 @@ export class ServedConnection implements ConnectionUser {
       onRelief: this.#relieve,
       remoteAddress: () => socket.remoteAddress ?? '',
       peerCertificate: () => peerCertificateOf(socket),
-      onSent: keeper.sent,
       onGone: () => keeper.callEnded(),
     }
   }

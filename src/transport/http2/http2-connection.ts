@@ -77,6 +77,9 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   readonly #streams = new NumberTable<Http2Stream>()
   readonly #closedStreams = new ClosedStreams()
   readonly #windows: ReceiveWindows
+  #windowUpdates = 0
+  /** `sentCount` when the client pinged last. */
+  #sentAtPing = 0
   #hasGreeted = false
   #hasSettings = false
   #lastStreamId = 0
@@ -95,7 +98,10 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     this.#user = user
     this.#budget = new FrameBudget(dependencies.clock)
     this.#queue = new SendQueue(socket, this.#budget, (stream) => this.#onAllSent(stream))
-    this.#windows = new ReceiveWindows(this.memory, (frame) => this.#sendControl(frame))
+    this.#windows = new ReceiveWindows(this.memory, (frame) => {
+      this.#windowUpdates++
+      this.#sendControl(frame)
+    })
     socket.on('drain', () => this.#wantFlush())
     // After an error comes 'close', which ends the connection.
     socket.on('error', () => undefined)
@@ -112,6 +118,11 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   get streamCount(): number {
     return this.#streams.size
+  }
+
+  /** Grows whenever frames of calls were sent, or leave to send more: not with pings, settings and their answers. */
+  get sentCount(): number {
+    return this.#queue.streamTurns + this.#windowUpdates
   }
 
   streams(): Iterable<Http2Stream> {
@@ -476,7 +487,9 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
       this.#user.onPingAnswer(payload)
       return
     }
-    this.#budget.charge('ping')
+    // Clients in Go and Java measure the connection: they ping once for each round trip in which something came.
+    if (this.sentCount === this.#sentAtPing) this.#budget.charge('ping')
+    this.#sentAtPing = this.sentCount
     this.#sendControl(encodePing(payload.subarray(0, pingBytes), true))
     this.#user.onPing()
   }

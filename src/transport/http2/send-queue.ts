@@ -18,6 +18,8 @@ const mostControlBytes = 64 * 1024
 export class SendQueue implements SendLimits {
   windowBytes = defaultWindowBytes
   maxFrameBytes = leastMaxFrameBytes
+  /** How often streams had something to send. */
+  streamTurns = 0
   readonly encoder = new HpackEncoder()
 
   readonly #socket: Writable
@@ -102,7 +104,9 @@ export class SendQueue implements SendLimits {
   }
 
   #give(stream: Http2Stream, output: FrameOutput): void {
+    const before = output.byteLength
     const outcome = stream.writeTurn(output, this)
+    if (output.byteLength > before) this.streamTurns++
     if (outcome === 'ended') this.#onEnded(stream)
     else if (outcome === 'turn') this.addStream(stream)
     else if (outcome === 'connection window' && !stream.isQueued) {
