@@ -94,7 +94,8 @@ test('nvidia-smi that ended is started again, with a longer pause each time, and
   const clock = new ManualClock()
   const gpus = new GpuMetrics({ clock, log })
   t.after(() => gpus.close())
-  const starts = async (): Promise<number> => (await readFile(path.join(folder, 'starts'), 'utf8')).split('\n').length - 1
+  const starts = async (): Promise<number> =>
+    (await readFile(path.join(folder, 'starts'), 'utf8')).split('\n').length - 1
   gpus.start(1000, command)
   await reading(gpus, 0.1)
   clock.advanceMs(2000)

@@ -27,7 +27,7 @@ type OnnxInstanceParts = InputPlaces & {
   readonly maxExecutionMs: number
   /** The first dimension of inputs and outputs counts rows. */
   readonly isBatched?: boolean
-  readonly onClose?: () => void
+  readonly onClose?: () => Promise<void>
 }
 
 export class OnnxInstance implements Instance {
@@ -49,6 +49,7 @@ export class OnnxInstance implements Instance {
   #cancelWatchdog: Cancel | null = null
   #isOverrun = false
   #onIdle: (() => void) | null = null
+  #closing: Promise<void> | null = null
   readonly #finished = (result: RunResult): void => this.#onFinished(result)
 
   constructor(parts: OnnxInstanceParts) {
@@ -118,15 +119,19 @@ export class OnnxInstance implements Instance {
     }
   }
 
-  /** Ends a run in progress; its requests get an error that the model is being unloaded. */
-  async close(): Promise<void> {
+  /** Ends a run in progress; its requests get an error that the model is being unloaded. Twice is fine. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
+  }
+
+  async #close(): Promise<void> {
     if (this.#batch !== null) {
       const idle = new Promise<void>((resolve) => (this.#onIdle = resolve))
       this.#parts.runner.terminate()
       await idle
     }
     this.#parts.runner.close()
-    this.#parts.onClose?.()
+    await this.#parts.onClose?.()
   }
 
   /** The outputs that at least one of the requests asked for, in the configuration's order. */

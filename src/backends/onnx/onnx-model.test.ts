@@ -33,7 +33,8 @@ class Sessions {
       this.open--
       return Promise.resolve()
     }
-    return { canRunInline: false, inputs: [], overridable: [], outputs: [], createRunner: () => runner, close }
+    const parts = { inputs: [], overridable: [], outputs: [], createRunner: () => runner }
+    return { canRunInline: false, deviceBytes: 100, ...parts, close }
   }
 }
 
@@ -75,16 +76,44 @@ test('a session that could not be opened is tried again for the next instance, a
   }
 })
 
-test('instances of a GPU share a session; with CUDA graphs each has its own, which the next one takes over', async () => {
+test('instances of a GPU share a session; with CUDA graphs each has its own', async () => {
   const shared = new Sessions()
   const plain = modelOn(shared, false)
   for (const index of [0, 1, 2]) await plain.createInstance(spec(index))
   assert.equal(shared.asked, 0)
   const own = new Sessions()
   const graphs = modelOn(own, true)
-  const [, second] = [await graphs.createInstance(spec(0)), await graphs.createInstance(spec(1))]
+  for (const index of [0, 1]) await graphs.createInstance(spec(index))
   assert.equal(own.asked, 1)
-  await second.close()
-  await graphs.createInstance(spec(2))
-  assert.equal(own.asked, 1)
+})
+
+test('a session goes with its last instance, and so does what it took of the GPU', async () => {
+  for (const [hasGraphs, openWithTwo] of [
+    [false, 1],
+    [true, 2],
+  ] as const) {
+    const sessions = new Sessions()
+    const model = modelOn(sessions, hasGraphs)
+    const [first, second] = [await model.createInstance(spec(0)), await model.createInstance(spec(1))]
+    assert.equal(sessions.open, openWithTwo)
+    assert.deepEqual([...model.deviceBytes], [[0, 100 * openWithTwo]])
+    await Promise.all([second.close(), second.close()])
+    await second.close()
+    assert.equal(sessions.open, 1, 'an instance that is closed again takes nothing from the others')
+    assert.deepEqual([...model.deviceBytes], [[0, 100]])
+    const other = await model.createInstance(spec(2, 1))
+    await first.close()
+    assert.deepEqual([...model.deviceBytes], [[1, 100]])
+    await other.close()
+    assert.deepEqual([...model.deviceBytes], [])
+    assert.equal(sessions.open, 0)
+    // A session that was left in a broken state, as by a graph that could not be recorded, is not taken over by a new instance.
+    const asked = sessions.asked
+    await model.createInstance(spec(3))
+    assert.equal(sessions.asked, asked + 1)
+    sessions.failing = 1
+    await assert.rejects(model.createInstance(spec(4, 1)))
+    await model.close()
+    assert.equal(sessions.open, 0)
+  }
 })
