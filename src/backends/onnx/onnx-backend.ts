@@ -148,6 +148,7 @@ export class OnnxBackend implements Backend {
     const binding = await this.#open()
     try {
       if (deviceId === null) return await binding.createSession(file, await this.#onCpu(binding, settings, config))
+      await this.#refuseLost(deviceId)
       const session = gpuSession(settings, config, deviceId)
       for (const { name } of session.providers) {
         const obstacle = await binding.gpuObstacle(name === 'tensorrt' ? 'tensorrt' : 'cuda')
@@ -158,6 +159,13 @@ export class OnnxBackend implements Backend {
     } catch (reason) {
       throw describeLoadError(reason, file, await readOnnxFile(file).catch(() => null))
     }
+  }
+
+  async #refuseLost(deviceId: number): Promise<void> {
+    const fault = this.#dependencies.gpus?.faults.of(deviceId) ?? null
+    if (fault === null) return
+    const { lostGpuText } = await import('../../cuda/gpu-faults.ts')
+    throw new ServerError('UNAVAILABLE', lostGpuText(deviceId, fault))
   }
 
   /** One at a time: what becomes less while a session is created is what the session takes. */
