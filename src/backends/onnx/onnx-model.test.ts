@@ -5,9 +5,13 @@ import { silentLog } from '../../base/log.ts'
 import { emptyModelConfig } from '../../config/model-config.ts'
 import { ModelSignature } from '../../config/model-signature.ts'
 import type { InstanceSpec, ModelVersionSource } from '../../model/backend.ts'
+import { Batch } from '../../model/batch.ts'
+import { InferenceRequest } from '../../model/inference-request.ts'
+import type { InferenceResponse } from '../../model/inference-response.ts'
+import { Tensor } from '../../tensor/tensor.ts'
 import { PlaceByTime } from './execution-place.ts'
 import { OnnxModel } from './onnx-model.ts'
-import type { OnnxRunner, OnnxSession } from './onnx-session.ts'
+import type { OnnxRunner, OnnxSession, OnnxTensorSpec } from './onnx-session.ts'
 
 const runner: OnnxRunner = { deviceId: 0, run: () => undefined, terminate: () => undefined, close: () => undefined }
 
@@ -17,6 +21,8 @@ class Sessions {
   asked = 0
   /** How many of the next ones fail. */
   failing = 0
+  runner = runner
+  inputs: OnnxTensorSpec[] = []
 
   readonly next = (): Promise<OnnxSession> => {
     this.asked++
@@ -33,13 +39,14 @@ class Sessions {
       this.open--
       return Promise.resolve()
     }
-    const parts = { inputs: [], overridable: [], outputs: [], createRunner: () => runner }
+    const parts = { inputs: this.inputs, overridable: [], outputs: [], createRunner: () => this.runner }
     return { canRunInline: false, deviceBytes: 100, ...parts, close }
   }
 }
 
-function modelOn(sessions: Sessions, hasGraphs: boolean): OnnxModel {
-  const config = { ...emptyModelConfig(), name: 'm' }
+function modelOn(sessions: Sessions, hasGraphs: boolean, inputs: readonly string[] = []): OnnxModel {
+  sessions.inputs = inputs.map((name) => ({ name, dataType: 'UINT8', typeText: 'UINT8', shape: [-1], symbols: [''] }))
+  const config = { ...emptyModelConfig(), name: 'm', maxBatchSize: inputs.length === 0 ? 0 : 8 }
   const source: ModelVersionSource = {
     name: 'm',
     version: '1',
@@ -116,4 +123,36 @@ test('a session goes with its last instance, and so does what it took of the GPU
     await model.close()
     assert.equal(sessions.open, 0)
   }
+})
+
+test('a request whose inputs lie on another GPU than the instance, because the model moved meanwhile, fails alone', async () => {
+  const ran: number[] = []
+  const [onGpu0, onCpu]: OnnxRunner[] = [0, undefined].map((deviceId) => ({
+    ...(deviceId === undefined ? {} : { deviceId }),
+    run: ({ inputs }, finished) => {
+      ran.push(inputs[0]?.shape[0] ?? 0)
+      finished({ error: null, outputs: [], elapsedNs: 1, release: null })
+    },
+    terminate: () => undefined,
+    close: () => undefined,
+  }))
+  for (const [runner, device, expected] of [
+    [onGpu0, 0, 'answered'],
+    [onGpu0, 1, 'UNAVAILABLE'],
+    [onCpu, 0, 'UNAVAILABLE'],
+    [onCpu, null, 'answered'],
+  ] as const) {
+    const sessions = new Sessions()
+    sessions.runner = runner as OnnxRunner
+    const instance = await modelOn(sessions, false, ['X']).createInstance(spec(0))
+    const told: string[] = []
+    const requests = [device, null].map((inputDevice, i) => {
+      const sink = ({ error }: InferenceResponse): void => void (told[i] = error === null ? 'answered' : error.code)
+      const inputs = [new Tensor('X', 'UINT8', [1], new Uint8Array(1))]
+      return Object.assign(new InferenceRequest({ modelName: 'm', inputs, sink }), { inputDevice })
+    })
+    await new Promise<void>((resolve) => instance.execute(new Batch(requests, 2, resolve)))
+    assert.deepEqual(told, [expected, 'answered'])
+  }
+  assert.deepEqual(ran, [2, 1, 1, 2])
 })
