@@ -104,22 +104,34 @@ test('gpu_placement takes the GPU of the group with the most free memory, and mo
   // A GPU that nobody can tell of comes last.
   const free = new Map([[0, 40], [1, 50], [2, 45]]) // prettier-ignore
   const groups = 'instance_group { kind: KIND_GPU count: 1 gpus: [ 0, 1, 2, 3 ] }'
-  const placed = (name: string, value: string) =>
+  const placed = (name: string, value: string, theGroups = groups) =>
     shelvedModel(
       name,
-      `backend: "fake" ${parameter('gpu_placement', value)} ${groups}
+      `backend: "fake" ${parameter('gpu_placement', value)} ${theGroups}
        input { name: "IN" data_type: TYPE_FP32 dims: 1 } output { name: "OUT" data_type: TYPE_FP32 dims: 1 }`,
+      { partFingerprints: new Map([['', 'files']]) },
     )
   const freeGpuBytes = (device: number): Promise<number | null> => Promise.resolve(free.get(device) ?? null)
   const models = [placed('a', 'most_free'), placed('b', 'most_free'), placed('c', 'all')]
-  const { engine } = engineOnShelf(new ManualClock(), models, { gpuCount: 4 }, { freeGpuBytes })
+  const { engine, shelf } = engineOnShelf(new ManualClock(), models, { gpuCount: 4 }, { freeGpuBytes })
   const gpusOf = (name: string): number[] =>
     engine.findVersion(name, '').config.instanceGroup.flatMap((group) => group.gpus)
   // All of them load at the same time.
   await engine.start()
   assert.deepEqual(models.map(({ name }) => gpusOf(name)), [[1], [2], [0, 1, 2, 3]]) // prettier-ignore
   free.set(0, 60)
+  // Only a load chooses: a model that gets more instances stays where its weights are, and a new group comes there too.
+  for (const [text, expected] of [
+    [groups.replace('count: 1', 'count: 2'), [1]],
+    [`${groups} instance_group { kind: KIND_GPU }`, [1, 1]],
+    ['instance_group { kind: KIND_GPU gpus: [ 2, 3 ] }', [2]],
+  ] as const) {
+    shelf.set('a', placed('a', 'most_free', text))
+    await engine.load('a')
+    assert.deepEqual(gpusOf('a'), expected)
+  }
   await engine.unload('a', false)
+  shelf.set('a', placed('a', 'most_free'))
   await engine.load('a')
   assert.deepEqual(gpusOf('a'), [0])
 })
