@@ -4,8 +4,10 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { engineOnShelf, shelvedModel } from '../../../test/fakes/engine-on-shelf.ts'
 import { ManualClock } from '../../../test/fakes/manual-clock.ts'
+import type { LoadedModel } from '../../model/backend.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { Tensor } from '../../tensor/tensor.ts'
+import type { ServedVersion } from '../serving/served-version.ts'
 import { GpuMeter } from '../serving/gpu-meter.ts'
 
 const parameter = (key: string, value: string): string =>
@@ -50,8 +52,35 @@ function engineWithGpu(models: ReturnType<typeof model>[], limit: number, takenB
     return outcomes.splice(0).join()
   }
   const ready = (): string => engine.index().flatMap(({ name, state }) => (state === 'READY' ? [name] : [])).join() // prettier-ignore
-  return { engine, log, use, ready }
+  return { engine, backend, log, use, ready }
 }
+
+test('what a backend counts by itself follows its instances', async () => {
+  const { engine, backend, use, ready } = engineWithGpu([model('a'), model('b')], 95)
+  const deviceBytes = new Map([[0, 0]])
+  const count = (bytes: number): unknown => deviceBytes.set(0, (deviceBytes.get(0) ?? 0) + bytes)
+  const load = backend.load.bind(backend)
+  backend.load = async (source) => {
+    const loaded = await load(source)
+    if (source.name === 'b') return loaded
+    const createInstance: LoadedModel['createInstance'] = async (spec) => {
+      const instance = await loaded.createInstance(spec)
+      const close = instance.close.bind(instance)
+      count(30)
+      return Object.assign(instance, { close: () => close().then(() => void count(-30)) })
+    }
+    return { ...loaded, createInstance, deviceBytes }
+  }
+  await engine.start()
+  assert.equal(await use('a'), 'ok')
+  const scale = (count: number): Promise<void> => engine.scale(engine.findVersion('a', '') as ServedVersion, count)
+  await scale(2)
+  assert.equal(await use('b'), 'ok')
+  assert.equal(ready(), 'a,b', '60 and 30 of 95')
+  await scale(1)
+  await scale(2)
+  await assert.rejects(scale(3), /needs 30 bytes of GPU 0, 5 of --model-memory-limit=0:95 are free/)
+})
 
 test('a load is measured, and the model used longest ago makes room on the GPU', async () => {
   const { engine, use, ready } = engineWithGpu([model('a'), model('b'), model('c'), model('cpu', '', 'KIND_CPU')], 70)
