@@ -106,7 +106,9 @@ static bool take_from_driver(TRITONSERVER_MemoryType type, uint64_t bytes, uint6
 
 // With the lock held. NULL where there is no room.
 static Block *find_block(TRITONSERVER_MemoryType type, int64_t device, uint64_t bytes) {
-  uint64_t needed = align_to(bytes > 0 ? bytes : 1, SMALLEST_BLOCK), limit = type == TRITONSERVER_MEMORY_GPU ? device_limit : pinned_limit;
+  uint64_t limit = type == TRITONSERVER_MEMORY_GPU ? device_limit : pinned_limit;
+  if (bytes > limit) return NULL;
+  uint64_t needed = align_to(bytes > 0 ? bytes : 1, SMALLEST_BLOCK);
   for (Block *each = blocks; each != NULL; each = each->next)
     if (each->is_free && each->type == type && each->device == device && each->bytes >= needed && each->bytes <= 2 * needed) return each;
   if (needed > limit || !enter(device)) return NULL;

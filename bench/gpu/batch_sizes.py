@@ -26,7 +26,7 @@ def make_repository(options, model_file, folder):
     for way, more in ways.items():
         version = os.path.join(repository, way, "1")
         os.makedirs(version)
-        os.link(model_file, os.path.join(version, "model.onnx"))
+        gpu_bench.put(model_file, version)
         with open(os.path.join(repository, way, "config.pbtxt"), "w") as file:
             file.write('platform: "onnxruntime_onnx"\nmax_batch_size: %d\ndynamic_batching { max_queue_delay_microseconds: 500 }\n' % options.batch)
             file.write('input { name: "INPUT__0" data_type: TYPE_%s dims: [ 3, %d, %d ] }\n' % (name, options.size, options.size))

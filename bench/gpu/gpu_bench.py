@@ -164,8 +164,21 @@ def perf(options, address, model, rows, concurrency, protocol, shared_memory, pr
 
 
 def gpu_memory_mib():
-    text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout
+    """None where there is no GPU."""
+    try:
+        text = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout
+    except OSError:
+        return None
     return float(text.split()[0])
+
+
+def put(file, folder):
+    """The model file into a version folder; the folder may be on another disk."""
+    target = os.path.join(folder, "model.onnx")
+    try:
+        os.link(file, target)
+    except OSError:
+        shutil.copy(file, target)
 
 
 def memory_of_models(address):

@@ -1,11 +1,12 @@
 """python3 bench/gpu/model_memory.py: `--model-memory-limit` of a GPU. What loads take is measured, for an ONNX and a Python model; models that find no room
-push out those used longest ago; one that is larger than the limit is refused. Takes the options of resnet50_onnx.py, and needs no client library."""
+push out those used longest ago; one that is larger than the limit is refused. Takes the options of resnet50_onnx.py, and needs no client library. With --cpu the
+memory of the host stands in for that of the GPU."""
 import os
 import sys
 
 import batch_sizes
 import gpu_bench
-from resnet50_onnx import parse
+from resnet50_onnx import make_model, parse
 
 holder = '''
 import torch
@@ -13,7 +14,7 @@ import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def initialize(self, args):
-        self.held = torch.zeros(1 << 30, dtype=torch.uint8, device="cuda")
+        self.held = torch.zeros(1 << 30, dtype=torch.uint8, device="DEVICE")
 
     def execute(self, requests):
         return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", pb_utils.get_input_tensor_by_name(each, "X").as_numpy())]) for each in requests]
@@ -21,16 +22,18 @@ class TritonPythonModel:
 
 
 def make_repository(options, model_file, folder):
-    tensors = 'input { name: "INPUT__0" data_type: TYPE_FP16 dims: [ 3, %d, %d ] }\noutput { name: "OUTPUT__0" data_type: TYPE_FP16 dims: [ 1000 ] }\n' % (options.size, options.size)
-    lazy = 'instance_group { kind: KIND_GPU count: 1 }\nparameters { key: "lazy" value: { string_value: "true" } }\n'
+    floats, kind, device = ("FP32", "KIND_CPU", "cpu") if options.cpu else ("FP16", "KIND_GPU", "cuda")
+    tensors = 'input { name: "INPUT__0" data_type: TYPE_%s dims: [ 3, %d, %d ] }\n' % (floats, options.size, options.size)
+    tensors += 'output { name: "OUTPUT__0" data_type: TYPE_%s dims: [ 1000 ] }\n' % floats
+    lazy = 'instance_group { kind: %s count: 1 }\nparameters { key: "lazy" value: { string_value: "true" } }\n' % kind
     for name in ("a", "b", "c"):
         os.makedirs(os.path.join(folder, name, "1"))
-        os.link(model_file, os.path.join(folder, name, "1", "model.onnx"))
+        gpu_bench.put(model_file, os.path.join(folder, name, "1"))
         with open(os.path.join(folder, name, "config.pbtxt"), "w") as file:
             file.write('platform: "onnxruntime_onnx"\nmax_batch_size: 8\n' + tensors + lazy)
     os.makedirs(os.path.join(folder, "holder", "1"))
     with open(os.path.join(folder, "holder", "1", "model.py"), "w") as file:
-        file.write(holder)
+        file.write(holder.replace("DEVICE", device))
     with open(os.path.join(folder, "holder", "config.pbtxt"), "w") as file:
         file.write('backend: "python"\ninput { name: "X" data_type: TYPE_INT32 dims: [ 1 ] }\noutput { name: "Y" data_type: TYPE_INT32 dims: [ 1 ] }\n' + lazy)
 
@@ -75,19 +78,24 @@ def refusal(options, address):
 
 def main():
     options = parse()
-    gpu_bench.require(options, ["numpy", "torch"], ["model"])
+    gpu_bench.require(options, ["numpy", "onnx", "torch"])
     report = gpu_bench.Report(options)
     with report.folder() as folder:
+        model_file = options.model or os.path.join(folder, "model.onnx")
+        if not options.model:
+            make_model(options, model_file)
         log = options.log or os.path.join(folder, "server.log")
         repository = os.path.join(folder, "models")
-        make_repository(options, options.model, repository)
-        serve = lambda limit, number: gpu_bench.serving(options, repository, "%s.%d" % (log, number), ["--model-memory-limit=0:" + limit])
+        make_repository(options, model_file, repository)
+        place = "" if options.cpu else "0:"
+        serve = lambda limit, number: gpu_bench.serving(options, repository, "%s.%d" % (log, number), ["--model-memory-limit=" + place + limit])
         with serve("60GiB", 1) as address:
             found = report.step("measured", lambda: first_look(options, address))
-        two = sum(int(found[name][0]["byte_size"]) for name in ("a", "b"))
-        with serve(str(two * 6 // 5), 2) as address:
-            report.step("in turn", lambda: in_turn(options, address))
-        with serve("1MiB", 3) as address:
+        if found:
+            two = sum(int(found[name][0]["byte_size"]) for name in ("a", "b"))
+            with serve(str(two * 6 // 5), 2) as address:
+                report.step("in turn", lambda: in_turn(options, address))
+        with serve("4096" if options.cpu else "1MiB", 3) as address:
             report.step("refused", lambda: refusal(options, address))
     return report.finish()
 

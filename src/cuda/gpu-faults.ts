@@ -35,3 +35,7 @@ export function cudaCodeIn(message: string): number | null {
   const [, code] = /\bCUDA (?:failure|error) (\d{1,4})\b/i.exec(message) ?? []
   return code === undefined ? null : Number(code)
 }
+
+/** For clients, and for whoever loads a model there. */
+export const lostGpuText = (deviceId: number, fault: string): string =>
+  `GPU ${deviceId} cannot be used any more by this server: start the server again, and look for the GPU in the log of the system ('dmesg' says Xid). ${fault}`

@@ -371,6 +371,7 @@ export abstract class InferenceExchange implements RequestFacts, WordedCall {
     const memory = isRead ? null : (this.version.deviceMemory ?? null)
     if (memory !== null) request.outputPlaces = regions.placesOn(memory.deviceId)
     const onRead = (error: ServerError | null): void => {
+      if (memory !== null && regions.hasDeviceInputs) request.inputDevice = memory.deviceId
       if (request.isCancelled) request.failCancelled()
       else if (error === null) this.#infer(request)
       else {

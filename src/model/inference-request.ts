@@ -144,6 +144,9 @@ export class InferenceRequest {
    */
   outputPlaces: ReadonlyMap<string, Uint8Array> | null = null
 
+  /** The GPU in whose memory inputs lie, where an Instance must be that reads them there. Null: all are in memory of the host. */
+  inputDevice: number | null = null
+
   /** Rows, set by validation: the first dimension of the inputs when the model batches, else 0. */
   batchSize = 0
 

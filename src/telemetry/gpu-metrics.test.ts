@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import test from 'node:test'
@@ -60,7 +60,7 @@ test('readings come as long as nvidia-smi runs, and energy is power over time', 
   assert.deepEqual([...gpus.gpus()], [])
   assert.deepEqual(
     log.entries.map(({ message }) => message),
-    ['Collecting metrics for GPU 0: Fake', 'nvidia-smi ended, GPU metrics are gone'],
+    ['Collecting metrics for GPU 0: Fake', 'nvidia-smi ended, GPU metrics are gone until it answers again'],
   )
 })
 
@@ -70,6 +70,64 @@ const reading = (gpus: GpuMetrics, utilization: number): Promise<GpuState> =>
   until(() => [...gpus.gpus()].find((gpu) => gpu.utilization === utilization), `utilization ${utilization}`, {
     seen: () => [...gpus.gpus()],
   })
+
+test('nvidia-smi that ended is started again, with a longer pause each time, and energy goes on from where it was', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'galatea-gpu-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const command = path.join(folder, 'fake-smi')
+  // The second and the third one have nothing to tell, as with a driver that is being replaced.
+  const lines = [
+    '#!/bin/sh',
+    `echo started >> ${folder}/starts`,
+    `case $(wc -l < ${folder}/starts) in 2|3) exit 9;; esac`,
+    "echo 'GPU-1, Fake, 10, 1, 1, 100, 200, 0'",
+    `while [ ! -e ${folder}/go ]; do sleep 0.02; done`,
+    `rm ${folder}/go`,
+    "echo 'GPU-1, Fake, 50, 1, 1, 100, 200, 0'",
+    `while [ ! -e ${folder}/end ]; do sleep 0.02; done`,
+    `rm ${folder}/end`,
+    'exit 3',
+  ]
+  await writeFile(command, `${lines.join('\n')}\n`)
+  await chmod(command, 0o755)
+  const log = new MemoryLog()
+  const clock = new ManualClock()
+  const gpus = new GpuMetrics({ clock, log })
+  t.after(() => gpus.close())
+  const starts = async (): Promise<number> =>
+    (await readFile(path.join(folder, 'starts'), 'utf8')).split('\n').length - 1
+  gpus.start(1000, command)
+  await reading(gpus, 0.1)
+  clock.advanceMs(2000)
+  await writeFile(path.join(folder, 'go'), '')
+  assert.equal((await reading(gpus, 0.5)).energyJoules, 200)
+  await writeFile(path.join(folder, 'end'), '')
+  await until(() => [...gpus.gpus()].length === 0, 'the figures to go')
+  for (const [pauseMs, count] of [
+    [10_000, 2],
+    [20_000, 3],
+    [40_000, 4],
+  ] as const) {
+    await until(() => clock.pendingCount === 1, 'the next start to be planned')
+    clock.advanceMs(pauseMs - 1)
+    assert.equal(clock.pendingCount, 1)
+    clock.advanceMs(1)
+    await until(async () => (await starts()) === count, `start ${count}`)
+  }
+  // Nobody knows what the GPU did meanwhile, and a counter never goes back.
+  assert.equal((await reading(gpus, 0.1)).energyJoules, 200)
+  clock.advanceMs(1000)
+  await writeFile(path.join(folder, 'go'), '')
+  assert.equal((await reading(gpus, 0.5)).energyJoules, 300)
+  assert.equal(log.entries.filter(({ level }) => level === 'warning').length, 1)
+  await writeFile(path.join(folder, 'end'), '')
+  await until(() => clock.pendingCount === 1, 'the pause to be as short as the first')
+  clock.advanceMs(10_000)
+  await until(async () => (await starts()) === 5, 'the fifth start')
+  gpus.close()
+  clock.advanceMs(1e6)
+  assert.equal(clock.pendingCount, 0)
+})
 
 test('without nvidia-smi there are no GPUs, and nobody complains', async () => {
   const log = new MemoryLog()

@@ -2,7 +2,7 @@
 // it has no GPU metrics, as in Triton.
 
 import { spawn, type ChildProcess } from 'node:child_process'
-import type { Clock } from '../base/clock.ts'
+import type { Cancel, Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { isVisible } from './visible-gpus.ts'
 
@@ -23,6 +23,10 @@ export type GpuState = GpuReading & { readonly energyJoules: number }
 
 const fields = ['uuid', 'name', 'utilization.gpu', 'memory.total', 'memory.used', 'power.draw', 'power.limit', 'index']
 
+/** Before nvidia-smi is started again. The pause doubles while it tells of no GPU, as when a driver is being replaced. */
+const firstPauseNs = 10e9
+const longestPauseNs = 300e9
+
 /** A line has about a hundred characters. Longer text without an end is no line. */
 const maxLineLength = 10_000
 
@@ -30,7 +34,12 @@ export class GpuMetrics {
   readonly #clock: Clock
   readonly #log: Log
   readonly #gpus = new Map<string, GpuState & { readonly seenNs: number }>()
+  /** By uuid, also while nvidia-smi does not run: a counter never goes back. */
+  readonly #energyJoules = new Map<string, number>()
   #child: ChildProcess | null = null
+  #begin: () => void = () => undefined
+  #stopPause: Cancel | null = null
+  #pauseNs = firstPauseNs
   #rest = ''
   /** CUDA_VISIBLE_DEVICES. */
   #visible: string | undefined
@@ -49,22 +58,36 @@ export class GpuMetrics {
   start(intervalMs: number, command = 'nvidia-smi', visible = process.env['CUDA_VISIBLE_DEVICES']): void {
     this.#visible = visible
     const args = [`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits', `--loop-ms=${intervalMs}`]
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] })
-    this.#child = child
-    // Without nvidia-smi there are no GPU metrics, and the log says nothing.
-    child.on('error', () => undefined)
-    child.on('exit', (code) => {
-      if (this.#child === null || this.#gpus.size === 0) return
-      this.#gpus.clear()
-      this.#log.warning('nvidia-smi ended, GPU metrics are gone', { exit_code: code })
-    })
-    child.stdout.on('data', (chunk: Buffer) => this.#take(chunk.toString()))
+    this.#begin = () => {
+      const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] })
+      this.#child = child
+      this.#rest = ''
+      child.on('error', () => this.#onEnd(child, null))
+      // Not `exit`: what it wrote last comes before `close`.
+      child.on('close', (code) => this.#onEnd(child, code))
+      child.stdout.on('data', (chunk: Buffer) => this.#take(chunk.toString()))
+    }
+    this.#begin()
   }
 
   close(): void {
     const child = this.#child
     this.#child = null
+    this.#stopPause?.()
     child?.kill()
+  }
+
+  /** Where it never told of a GPU there are no GPU metrics, and the log says nothing. */
+  #onEnd(child: ChildProcess, code: number | null): void {
+    if (this.#child !== child) return
+    this.#child = null
+    if (this.#energyJoules.size === 0) return
+    if (this.#gpus.size > 0) {
+      this.#log.warning('nvidia-smi ended, GPU metrics are gone until it answers again', { exit_code: code })
+    }
+    this.#gpus.clear()
+    this.#stopPause = this.#clock.after(this.#pauseNs, this.#begin)
+    this.#pauseNs = Math.min(2 * this.#pauseNs, longestPauseNs)
   }
 
   #take(text: string): void {
@@ -81,8 +104,10 @@ export class GpuMetrics {
     const last = this.#gpus.get(reading.uuid)
     if (last === undefined) this.#log.info(`Collecting metrics for GPU ${this.#gpus.size}: ${reading.name}`)
     const seconds = last === undefined ? 0 : (nowNs - last.seenNs) / 1e9
-    const energyJoules = (last?.energyJoules ?? 0) + seconds * (reading.powerWatts ?? 0)
+    const energyJoules = (this.#energyJoules.get(reading.uuid) ?? 0) + seconds * (reading.powerWatts ?? 0)
+    this.#energyJoules.set(reading.uuid, energyJoules)
     this.#gpus.set(reading.uuid, { ...reading, energyJoules, seenNs: nowNs })
+    this.#pauseNs = firstPauseNs
   }
 }
 

@@ -27,6 +27,22 @@ test('a benchmark runs, prints its figures and writes nothing unless told to', a
   assert.deepEqual(kept(), before)
 })
 
+test(
+  'the benches for a GPU are whole programs, and their README says what each shows',
+  { skip: process.env['GALATEA_SKIP_PYTHON'] === '1' ? 'GALATEA_SKIP_PYTHON' : false },
+  async () => {
+    const python = process.env['GALATEA_TEST_PYTHON'] ?? 'python3'
+    const folder = path.join(projectRoot, 'bench/gpu')
+    const readme = readFileSync(path.join(folder, 'README.md'), 'utf8')
+    for (const file of globSync('*.py', { cwd: folder })) {
+      if (file === 'gpu_bench.py') continue
+      assert.ok(readme.includes(`| \`${file}\` |`), `the README says what ${file} shows`)
+      const { stdout } = await promisify(execFile)(python, [path.join(folder, file), '--help'])
+      assert.match(stdout, /--cpu +try the script out where there is no GPU/)
+    }
+  },
+)
+
 test('--list names every benchmark', async () => {
   const output = await bench('--list')
   for (const file of globSync('*.bench.ts', { cwd: path.join(projectRoot, 'bench') })) {

@@ -121,6 +121,8 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
       await say('gpu:2000000', 'common1'),
       /no GPU memory of device 0 for 2000000 bytes: the host has 4096, and may have 1048576/,
     )
+    // Rounded up to whole blocks this number would be none at all.
+    assert.match(await say('gpu:-1', 'common1'), /no GPU memory of device 0 for 18446744073709551615 bytes/)
     // The small block makes room for it.
     assert.equal(await say('gpu:1048576', 'common1'), 'through the GPU')
     assert.match(

@@ -1,7 +1,6 @@
 // The layout of a batch as one tensor per input: ragged inputs, inputs made from the shapes of the batch
 // (`batch_input`), and outputs that are split by the shape of an input (`batch_output`). Triton's rules.
 
-import { gatherBytes } from '../../tensor/gather.ts'
 import { elementCount, type Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
@@ -37,14 +36,15 @@ export function batchLayoutOf(config: ModelConfig): BatchLayout | null {
   return { raggedInputs: new Set(ragged), batchInputs: config.batchInput, scatter }
 }
 
-/** One long row of all elements. 1 copy; none when there is a single request. */
-export function raggedTensor(name: string, requests: readonly InferenceRequest[]): Tensor {
+/** One long row of all elements, in the pieces of the requests. */
+export function raggedParts(
+  name: string,
+  requests: readonly InferenceRequest[],
+): { readonly shape: Shape; readonly parts: readonly Uint8Array[] } {
   const sources = requests.map((request) => sourceOf(request, name))
-  const first = sources[0] as Tensor
   let elements = 0
   for (const { shape } of sources) elements += elementCount(shape)
-  const bytes = sources.length === 1 ? first.bytes : gatherBytes(sources.map((source) => source.bytes))
-  return new Tensor(name, first.dataType, [elements], bytes)
+  return { shape: [elements], parts: sources.map(({ bytes }) => bytes) }
 }
 
 /** The inputs that the server adds to the clients' inputs; each target name gets the same tensor. Once per batch. */

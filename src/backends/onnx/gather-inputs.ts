@@ -1,9 +1,10 @@
 // Makes the inputs of a run from the requests of a batch.
 
 import { ServerError } from '../../base/server-error.ts'
-import { batchInputTensors, raggedTensor, type BatchLayout } from './batch-layout.ts'
+import { batchInputTensors, raggedParts, type BatchLayout } from './batch-layout.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { gatherBytes } from '../../tensor/gather.ts'
+import type { Shape } from '../../tensor/shape.ts'
 import { sizeKey } from './execution-place.ts'
 import type { RunInput } from './onnx-session.ts'
 
@@ -27,8 +28,7 @@ export type GatheredInputs = {
 /** Inputs of one request are its own bytes, without a copy. Rows of several requests are joined with 1 copy. */
 export function gatherInputs(places: InputPlaces, requests: readonly InferenceRequest[]): GatheredInputs {
   const inputs = requests.length === 1 ? inputsOf(places, requests[0] as InferenceRequest) : gather(places, requests)
-  const { layout } = places
-  if (layout !== null) arrange(layout, places, requests, inputs)
+  if (places.layout !== null) arrange(places.layout, places, requests, inputs)
   return { inputs, sizeKey: sizeKey(inputs) }
 }
 
@@ -59,25 +59,35 @@ function gather(places: InputPlaces, requests: readonly InferenceRequest[]): (Ru
       rows += part.shape[0] ?? 0
     }
     const shape = [rows, ...input.shape.slice(1)]
-    return places.takesParts === true ? { shape, bytes: noBytes, parts } : { shape, bytes: gatherBytes(parts) }
+    return joined(places, shape, parts)
   })
 }
 
 /** Adds the inputs that the layout asks for. */
 function arrange(
   layout: BatchLayout,
-  { inputIndex, modelName }: InputPlaces,
+  places: InputPlaces,
   requests: readonly InferenceRequest[],
   inputs: (RunInput | null)[],
 ): void {
-  const first = requests[0] as InferenceRequest
-  const ragged = first.inputs.filter((input) => layout.raggedInputs.has(input.name))
-  const made = [...ragged.map((input) => raggedTensor(input.name, requests)), ...batchInputTensors(layout, requests)]
-  for (const tensor of made) {
-    const index = inputIndex.get(tensor.name)
-    if (index === undefined) throw unknownInput(tensor.name, modelName)
-    inputs[index] = tensor
+  const indexOf = (name: string): number => {
+    const index = places.inputIndex.get(name)
+    if (index === undefined) throw unknownInput(name, places.modelName)
+    return index
   }
+  const first = requests[0] as InferenceRequest
+  for (const { name } of first.inputs.filter((input) => layout.raggedInputs.has(input.name))) {
+    const { shape, parts } = raggedParts(name, requests)
+    inputs[indexOf(name)] = joined(places, shape, parts)
+  }
+  for (const tensor of batchInputTensors(layout, requests)) inputs[indexOf(tensor.name)] = tensor
+}
+
+/** 1 copy; none for a single part. Parts may lie on a GPU where the runner takes them: nobody can join those here. */
+function joined({ takesParts = false }: InputPlaces, shape: Shape, parts: readonly Uint8Array[]): RunInput {
+  const [only] = parts
+  if (parts.length === 1 && only !== undefined) return { shape, bytes: only }
+  return takesParts ? { shape, bytes: noBytes, parts } : { shape, bytes: gatherBytes(parts) }
 }
 
 const noBytes = new Uint8Array(0)

@@ -54,6 +54,8 @@ export class OnnxBackend implements Backend {
   #binding: Promise<OnnxBinding> | null = null
   /** Sessions by model file. `complete` puts them here and `load` takes them, so that no model is read twice. */
   readonly #kept = new Map<string, KeptSession>()
+  /** The log says why models are not on the GPU. */
+  #hasTold = false
   /** The last session that is being created on a GPU. */
   #lastOnGpu: Promise<unknown> = Promise.resolve()
 
@@ -104,7 +106,12 @@ export class OnnxBackend implements Backend {
 
   async usesGpus(): Promise<boolean> {
     if ((this.#dependencies.gpus?.count ?? 0) === 0) return false
-    return (await (await this.#open()).gpuObstacle('cuda')) === null
+    const obstacle = await (await this.#open()).gpuObstacle('cuda')
+    if (obstacle !== null && !this.#hasTold) {
+      this.#hasTold = true
+      this.#log.info(`ONNX models that name no kind run on the CPU, although there is a GPU: ${obstacle}`)
+    }
+    return obstacle === null
   }
 
   /** The device of the first instance group; null: the CPU. A group that names no kind is on a GPU where that is possible. */
@@ -148,6 +155,7 @@ export class OnnxBackend implements Backend {
     const binding = await this.#open()
     try {
       if (deviceId === null) return await binding.createSession(file, await this.#onCpu(binding, settings, config))
+      await this.#refuseLost(deviceId)
       const session = gpuSession(settings, config, deviceId)
       for (const { name } of session.providers) {
         const obstacle = await binding.gpuObstacle(name === 'tensorrt' ? 'tensorrt' : 'cuda')
@@ -158,6 +166,13 @@ export class OnnxBackend implements Backend {
     } catch (reason) {
       throw describeLoadError(reason, file, await readOnnxFile(file).catch(() => null))
     }
+  }
+
+  async #refuseLost(deviceId: number): Promise<void> {
+    const fault = this.#dependencies.gpus?.faults.of(deviceId) ?? null
+    if (fault === null) return
+    const { lostGpuText } = await import('../../cuda/gpu-faults.ts')
+    throw new ServerError('UNAVAILABLE', lostGpuText(deviceId, fault))
   }
 
   /** One at a time: what becomes less while a session is created is what the session takes. */

@@ -27,7 +27,7 @@ type OnnxInstanceParts = InputPlaces & {
   readonly maxExecutionMs: number
   /** The first dimension of inputs and outputs counts rows. */
   readonly isBatched?: boolean
-  readonly onClose?: () => void
+  readonly onClose?: () => Promise<void>
 }
 
 export class OnnxInstance implements Instance {
@@ -49,6 +49,7 @@ export class OnnxInstance implements Instance {
   #cancelWatchdog: Cancel | null = null
   #isOverrun = false
   #onIdle: (() => void) | null = null
+  #closing: Promise<void> | null = null
   readonly #finished = (result: RunResult): void => this.#onFinished(result)
 
   constructor(parts: OnnxInstanceParts) {
@@ -75,9 +76,9 @@ export class OnnxInstance implements Instance {
     assert(this.#batch === null, 'an instance executes one batch at a time')
     this.#batch = batch
     const { clock, place, runner } = this.#parts
-    const live = liveRequests(batch.requests)
-    this.#live = live
     const startNs = batch.startNs(clock)
+    const live = liveRequests(batch.requests, this.deviceId, startNs)
+    this.#live = live
     for (const request of live) request.computeStartNs = startNs
     if (live.length === 0) {
       this.#end()
@@ -118,15 +119,19 @@ export class OnnxInstance implements Instance {
     }
   }
 
-  /** Ends a run in progress; its requests get an error that the model is being unloaded. */
-  async close(): Promise<void> {
+  /** Ends a run in progress; its requests get an error that the model is being unloaded. Twice is fine. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
+  }
+
+  async #close(): Promise<void> {
     if (this.#batch !== null) {
       const idle = new Promise<void>((resolve) => (this.#onIdle = resolve))
       this.#parts.runner.terminate()
       await idle
     }
     this.#parts.runner.close()
-    this.#parts.onClose?.()
+    await this.#parts.onClose?.()
   }
 
   /** The outputs that at least one of the requests asked for, in the configuration's order. */
@@ -317,14 +322,34 @@ export class OnnxInstance implements Instance {
 const oneElement: Shape = [1]
 const noRequests: readonly InferenceRequest[] = []
 
-/** The requests whose client still waits; the others end here and are not run. */
-function liveRequests(requests: readonly InferenceRequest[]): readonly InferenceRequest[] {
+/** The requests whose client still waits and whose inputs are within reach; the others end here and are not run. */
+function liveRequests(
+  requests: readonly InferenceRequest[],
+  deviceId: number | undefined,
+  nowNs: number,
+): readonly InferenceRequest[] {
   for (const request of requests) {
-    if (!request.isCancelled) continue
-    for (const cancelled of requests) if (cancelled.isCancelled && !cancelled.isEnded) cancelled.failCancelled()
-    return requests.filter((each) => !each.isCancelled)
+    if (!request.isCancelled && isNear(request, deviceId)) continue
+    for (const each of requests) {
+      if (each.isEnded) continue
+      if (each.isCancelled) each.failCancelled()
+      else if (!isNear(each, deviceId)) failAway(each, nowNs)
+    }
+    return requests.filter((each) => !each.isCancelled && isNear(each, deviceId))
   }
   return requests
+}
+
+const isNear = ({ inputDevice }: InferenceRequest, deviceId: number | undefined): boolean =>
+  inputDevice === null || inputDevice === deviceId
+
+function failAway(request: InferenceRequest, nowNs: number): void {
+  request.computeStartNs = nowNs
+  request.computeInputEndNs = nowNs
+  request.computeOutputStartNs = nowNs
+  request.computeEndNs = nowNs
+  const text = `inputs of the request lie on GPU ${request.inputDevice}, and the model left that GPU while the request waited: send it again`
+  request.fail(ServerError.withoutStack('UNAVAILABLE', text))
 }
 
 /** One Instance prepares these inputs, and any Instance of the model may run them. */

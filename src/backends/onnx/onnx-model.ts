@@ -5,7 +5,7 @@ import type { Instance, InstanceSpec, LoadedModel, ModelVersionSource } from '..
 import { batchLayoutOf, type BatchLayout } from './batch-layout.ts'
 import { PlaceByTime } from './execution-place.ts'
 import { OnnxInstance } from './onnx-instance.ts'
-import type { OnnxSession } from './onnx-session.ts'
+import type { OnnxRunner, OnnxSession } from './onnx-session.ts'
 import type { OutputBinding } from './split-outputs.ts'
 
 /** The sessions of a model: one for each set of cores on the CPU (null) and one for each GPU, opened when the first Instance there is made. */
@@ -14,17 +14,22 @@ type SessionsByDevice = {
   readonly open: (deviceId: number | null, cores: readonly number[]) => Promise<OnnxSession>
 }
 
+type Opened = {
+  /** Sessions with the same key may be used by the same Instances. */
+  readonly key: string
+  readonly deviceId: number | null
+  readonly session: Promise<OnnxSession>
+  userCount: number
+}
+
 export class OnnxModel implements LoadedModel {
   readonly #clock: Clock
   readonly #source: ModelVersionSource
   readonly #openSession: SessionsByDevice['open']
-  /** By device and cores. */
-  readonly #sessions = new Map<string, Promise<OnnxSession>>()
+  /** All that are open. A session goes with the last Instance that uses it; only the first is there before its Instance. */
+  readonly #opened = new Set<Opened>()
   readonly #deviceBytes = new Map<number, number>()
   readonly #hasGraphs: boolean
-  /** Sessions on GPUs that belong to one Instance each, and those among them whose Instance is gone. */
-  readonly #own = new Map<Promise<OnnxSession>, number>()
-  readonly #unused = new Set<Promise<OnnxSession>>()
   readonly #place: PlaceByTime
   readonly #maxExecutionMs: number
   readonly #inputIndex: ReadonlyMap<string, number>
@@ -41,14 +46,9 @@ export class OnnxModel implements LoadedModel {
     this.#source = source
     const { session } = first
     this.#openSession = open
-    const opened = Promise.resolve(session)
-    this.#sessions.set(sessionKey(first.deviceId, first.cores), opened)
-    this.#note(first.deviceId, session)
-    if (settings.hasGraphs && first.deviceId !== null) {
-      this.#own.set(opened, first.deviceId)
-      this.#unused.add(opened)
-    }
     this.#hasGraphs = settings.hasGraphs
+    this.#add(first.deviceId, first.cores, Promise.resolve(session))
+    this.#note(first.deviceId, session, 1)
     this.#place = settings.place
     this.#maxExecutionMs = settings.maxExecutionMs
     this.#layout = batchLayoutOf(source.config)
@@ -63,16 +63,24 @@ export class OnnxModel implements LoadedModel {
   }
 
   async createInstance(spec: InstanceSpec): Promise<Instance> {
-    const { name: modelName, config } = this.#source
     const deviceId = spec.kind === 'KIND_GPU' ? spec.deviceId : null
     const { cores = [] } = spec
-    const isOwn = this.#hasGraphs && deviceId !== null
-    const opened = isOwn ? this.#ownSession(deviceId) : this.#session(deviceId, deviceId === null ? cores : [])
-    const session = await opened
-    const runner = session.createRunner(cores)
+    const opened = this.#sessionFor(deviceId, deviceId === null ? cores : [])
+    opened.userCount++
+    try {
+      const runner = (await opened.session).createRunner(cores)
+      return this.#instance(spec, runner, () => this.#leave(opened))
+    } catch (reason) {
+      await this.#leave(opened)
+      throw reason
+    }
+  }
+
+  #instance({ name, cores = [] }: InstanceSpec, runner: OnnxRunner, onClose: () => Promise<void>): OnnxInstance {
+    const { name: modelName, config } = this.#source
     return new OnnxInstance({
       clock: this.#clock,
-      name: spec.name,
+      name,
       modelName,
       runner,
       // A GPU is waited for on another thread, and the main thread stays on all cores.
@@ -84,7 +92,7 @@ export class OnnxModel implements LoadedModel {
       layout: this.#layout,
       outputs: this.#outputs,
       maxExecutionMs: this.#maxExecutionMs,
-      onClose: () => void (this.#own.has(opened) && this.#unused.add(opened)),
+      onClose,
     })
   }
 
@@ -93,45 +101,51 @@ export class OnnxModel implements LoadedModel {
     return this.#deviceBytes
   }
 
-  #note(deviceId: number | null, { deviceBytes }: OnnxSession): void {
-    if (deviceId === null || deviceBytes === undefined) return
-    this.#deviceBytes.set(deviceId, (this.#deviceBytes.get(deviceId) ?? 0) + deviceBytes)
-  }
-
   async close(): Promise<void> {
-    for (const opened of await Promise.allSettled(new Set([...this.#sessions.values(), ...this.#own.keys()]))) {
+    for (const opened of await Promise.allSettled([...this.#opened].map(({ session }) => session))) {
       if (opened.status === 'fulfilled') await opened.value.close()
     }
-  }
-
-  #session(deviceId: number | null, cores: readonly number[]): Promise<OnnxSession> {
-    const key = sessionKey(deviceId, cores)
-    let session = this.#sessions.get(key)
-    if (session === undefined) {
-      this.#sessions.set(key, (session = this.#open(deviceId, cores)))
-      // A GPU without memory may have some when the next Instance comes.
-      session.catch(() => this.#sessions.delete(key))
-    }
-    return session
   }
 
   /**
    * The graphs of a session use the same memory again and again, so two Instances may not run one session at the same time.
    * ONNX Runtime does not look for that.
    */
-  #ownSession(deviceId: number): Promise<OnnxSession> {
-    const unused = [...this.#unused].find((each) => this.#own.get(each) === deviceId)
-    const session = unused ?? this.#open(deviceId)
-    this.#unused.delete(session)
-    this.#own.set(session, deviceId)
-    session.catch(() => this.#own.delete(session))
+  #sessionFor(deviceId: number | null, cores: readonly number[]): Opened {
+    const key = sessionKey(deviceId, cores)
+    const isOwn = this.#hasGraphs && deviceId !== null
+    for (const opened of this.#opened) if (opened.key === key && (!isOwn || opened.userCount === 0)) return opened
+    const opened = this.#add(deviceId, cores, this.#open(deviceId, cores))
+    // A GPU without memory may have some when the next Instance comes.
+    opened.session.catch(() => this.#opened.delete(opened))
+    return opened
+  }
+
+  #add(deviceId: number | null, cores: readonly number[], session: Promise<OnnxSession>): Opened {
+    const opened = { key: sessionKey(deviceId, cores), deviceId, session, userCount: 0 }
+    this.#opened.add(opened)
+    return opened
+  }
+
+  async #open(deviceId: number | null, cores: readonly number[]): Promise<OnnxSession> {
+    const session = await this.#openSession(deviceId, cores)
+    this.#note(deviceId, session, 1)
     return session
   }
 
-  async #open(deviceId: number | null, cores: readonly number[] = []): Promise<OnnxSession> {
-    const session = await this.#openSession(deviceId, cores)
-    this.#note(deviceId, session)
-    return session
+  async #leave(opened: Opened): Promise<void> {
+    opened.userCount--
+    if (opened.userCount > 0 || !this.#opened.delete(opened)) return
+    const session = await opened.session.catch(() => null)
+    await session?.close()
+    if (session !== null) this.#note(opened.deviceId, session, -1)
+  }
+
+  #note(deviceId: number | null, { deviceBytes }: OnnxSession, sign: 1 | -1): void {
+    if (deviceId === null || deviceBytes === undefined) return
+    const bytes = (this.#deviceBytes.get(deviceId) ?? 0) + sign * deviceBytes
+    if (bytes > 0 || sign > 0) this.#deviceBytes.set(deviceId, bytes)
+    else this.#deviceBytes.delete(deviceId)
   }
 }
 

@@ -4,8 +4,10 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { engineOnShelf, shelvedModel } from '../../../test/fakes/engine-on-shelf.ts'
 import { ManualClock } from '../../../test/fakes/manual-clock.ts'
+import type { LoadedModel } from '../../model/backend.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { Tensor } from '../../tensor/tensor.ts'
+import type { ServedVersion } from '../serving/served-version.ts'
 import { GpuMeter } from '../serving/gpu-meter.ts'
 
 const parameter = (key: string, value: string): string =>
@@ -50,8 +52,35 @@ function engineWithGpu(models: ReturnType<typeof model>[], limit: number, takenB
     return outcomes.splice(0).join()
   }
   const ready = (): string => engine.index().flatMap(({ name, state }) => (state === 'READY' ? [name] : [])).join() // prettier-ignore
-  return { engine, log, use, ready }
+  return { engine, backend, log, use, ready }
 }
+
+test('what a backend counts by itself follows its instances', async () => {
+  const { engine, backend, use, ready } = engineWithGpu([model('a'), model('b')], 95)
+  const deviceBytes = new Map([[0, 0]])
+  const count = (bytes: number): unknown => deviceBytes.set(0, (deviceBytes.get(0) ?? 0) + bytes)
+  const load = backend.load.bind(backend)
+  backend.load = async (source) => {
+    const loaded = await load(source)
+    if (source.name === 'b') return loaded
+    const createInstance: LoadedModel['createInstance'] = async (spec) => {
+      const instance = await loaded.createInstance(spec)
+      const close = instance.close.bind(instance)
+      count(30)
+      return Object.assign(instance, { close: () => close().then(() => void count(-30)) })
+    }
+    return { ...loaded, createInstance, deviceBytes }
+  }
+  await engine.start()
+  assert.equal(await use('a'), 'ok')
+  const scale = (count: number): Promise<void> => engine.scale(engine.findVersion('a', '') as ServedVersion, count)
+  await scale(2)
+  assert.equal(await use('b'), 'ok')
+  assert.equal(ready(), 'a,b', '60 and 30 of 95')
+  await scale(1)
+  await scale(2)
+  await assert.rejects(scale(3), /needs 30 bytes of GPU 0, 5 of --model-memory-limit=0:95 are free/)
+})
 
 test('a load is measured, and the model used longest ago makes room on the GPU', async () => {
   const { engine, use, ready } = engineWithGpu([model('a'), model('b'), model('c'), model('cpu', '', 'KIND_CPU')], 70)
@@ -104,22 +133,34 @@ test('gpu_placement takes the GPU of the group with the most free memory, and mo
   // A GPU that nobody can tell of comes last.
   const free = new Map([[0, 40], [1, 50], [2, 45]]) // prettier-ignore
   const groups = 'instance_group { kind: KIND_GPU count: 1 gpus: [ 0, 1, 2, 3 ] }'
-  const placed = (name: string, value: string) =>
+  const placed = (name: string, value: string, theGroups = groups) =>
     shelvedModel(
       name,
-      `backend: "fake" ${parameter('gpu_placement', value)} ${groups}
+      `backend: "fake" ${parameter('gpu_placement', value)} ${theGroups}
        input { name: "IN" data_type: TYPE_FP32 dims: 1 } output { name: "OUT" data_type: TYPE_FP32 dims: 1 }`,
+      { partFingerprints: new Map([['', 'files']]) },
     )
   const freeGpuBytes = (device: number): Promise<number | null> => Promise.resolve(free.get(device) ?? null)
   const models = [placed('a', 'most_free'), placed('b', 'most_free'), placed('c', 'all')]
-  const { engine } = engineOnShelf(new ManualClock(), models, { gpuCount: 4 }, { freeGpuBytes })
+  const { engine, shelf } = engineOnShelf(new ManualClock(), models, { gpuCount: 4 }, { freeGpuBytes })
   const gpusOf = (name: string): number[] =>
     engine.findVersion(name, '').config.instanceGroup.flatMap((group) => group.gpus)
   // All of them load at the same time.
   await engine.start()
   assert.deepEqual(models.map(({ name }) => gpusOf(name)), [[1], [2], [0, 1, 2, 3]]) // prettier-ignore
   free.set(0, 60)
+  // Only a load chooses: a model that gets more instances stays where its weights are, and a new group comes there too.
+  for (const [text, expected] of [
+    [groups.replace('count: 1', 'count: 2'), [1]],
+    [`${groups} instance_group { kind: KIND_GPU }`, [1, 1]],
+    ['instance_group { kind: KIND_GPU gpus: [ 2, 3 ] }', [2]],
+  ] as const) {
+    shelf.set('a', placed('a', 'most_free', text))
+    await engine.load('a')
+    assert.deepEqual(gpusOf('a'), expected)
+  }
   await engine.unload('a', false)
+  shelf.set('a', placed('a', 'most_free'))
   await engine.load('a')
   assert.deepEqual(gpusOf('a'), [0])
 })

@@ -139,7 +139,9 @@ export class ModelResidency {
 
   #bytesOf(model: ServedModel | undefined, place: number): number {
     if (model === undefined) return 0
-    return place === hostPlace ? model.memoryBytes : (model.gpuBytes.get(place) ?? 0)
+    if (place === hostPlace) return model.memoryBytes
+    const counted = model.gpuBytes.size === 0 ? [] : model.ready.flatMap((version) => version.countedGpuBytes ?? [])
+    return (counted.length === 0 ? model.gpuBytes : totalOf(counted)).get(place) ?? 0
   }
 
   #usedBytes(place: number): number {

@@ -11,6 +11,18 @@ export const devicesOf = ({ instanceGroup }: Grouped): number[] => [
   ...new Set(instanceGroup.flatMap(({ kind, gpus }) => (kind === 'KIND_GPU' ? gpus : []))),
 ]
 
+/** With `gpu_placement` `most_free` the groups of `rescaled` stay on the GPUs that the load of `config` chose, where they name them. */
+export function keepPlace(config: ModelConfig, rescaled: ModelConfig): void {
+  if (readParameter(config, 'gpu_placement') !== 'most_free') return
+  for (const [index, group] of rescaled.instanceGroup.entries()) {
+    if (group.kind !== 'KIND_GPU') continue
+    const chosen = [...(config.instanceGroup[index]?.gpus ?? []), ...devicesOf(config)]
+    group.gpus = [chosen.find((device) => group.gpus.includes(device)) ?? group.gpus[0]].flatMap(
+      (device) => device ?? [],
+    )
+  }
+}
+
 export class GpuPlacement {
   readonly #ask: AskFree
   /** Loads under way, by the GPU that was chosen for them: what they take is not taken yet. */

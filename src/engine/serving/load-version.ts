@@ -32,7 +32,7 @@ import type { LoadedParts } from './served-version.ts'
 import { SingleFlightScheduler } from '../../scheduling/single-flight-scheduler.ts'
 import { requireGpuMemory } from './gpu-load-limit.ts'
 import type { GpuMeter } from './gpu-meter.ts'
-import { devicesOf, type GpuPlacement } from './gpu-placement.ts'
+import { devicesOf, keepPlace, type GpuPlacement } from './gpu-placement.ts'
 import { LoadSteps } from './load-steps.ts'
 import { warmUp } from './warm-up.ts'
 
@@ -243,6 +243,7 @@ export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings
   const usesGpus = config.instanceGroup.some(({ kind }) => kind === 'KIND_GPU') || undefined
   normaliseInstanceGroups(rescaled, { gpuCount: settings.gpuCount, usesGpus })
   validateLoadedConfig(rescaled, { gpuCount: settings.gpuCount })
+  keepPlace(config, rescaled)
   // Instances that follow load stay as many as they are.
   const [now] = activeGroups(config)
   return scaleLimitsOf(rescaled) === null || now === undefined ? rescaled : withInstanceCount(rescaled, now.count)

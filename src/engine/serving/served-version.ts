@@ -302,6 +302,11 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     return this.#parts?.loaded.deviceBytes ?? this.#parts?.gpuBytes ?? noDevices
   }
 
+  /** The same where its backend counts by itself, whose figures follow the instances; null elsewhere. */
+  get countedGpuBytes(): ReadonlyMap<number, number> | null {
+    return this.#parts?.loaded.deviceBytes ?? null
+  }
+
   statistics(): ModelStatistics {
     const snapshot = this.#statistics.snapshot(this.name, this.version, this.#clock.wallMs(), this.#clock.nowNs())
     const onGpus = this.gpuBytes

@@ -112,6 +112,11 @@ export class RequestRegions {
     }
   }
 
+  /** After `readInputs`: some of them stay in memory of a GPU. */
+  get hasDeviceInputs(): boolean {
+    return this.#inputs.size > 0
+  }
+
   /** Outputs whose places lie on the GPU `deviceId`; null when there are none. */
   placesOn(deviceId: number): ReadonlyMap<string, Uint8Array> | null {
     const places = new Map<string, Uint8Array>()

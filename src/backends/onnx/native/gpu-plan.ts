@@ -10,6 +10,7 @@ import { deviceAddressOf } from '../../../cuda/device-bytes.ts'
 import { GpuProgram } from '../../../cuda/gpu-program.ts'
 import { ServerError } from '../../../base/server-error.ts'
 import { onnxElementType } from '../../../tensor/data-type.ts'
+import { gatherBytes } from '../../../tensor/gather.ts'
 import type { Shape } from '../../../tensor/shape.ts'
 import type { OutputPlace, OutputPlaces, RunInput, RunOutput, RunRequest } from '../onnx-session.ts'
 import type { GpuTraits } from '../session-settings.ts'
@@ -189,7 +190,7 @@ export class GpuPlan {
   ): void {
     const { shapeAddress, rank, elementType } = slot
     if (slot.byteLength < 0) {
-      const [bytes = noBytes] = parts
+      const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : gatherBytes(parts)
       const { library } = this.#context
       const shape = slot.shape.subarray(0, rank)
       this.#inputValues[i] = BigInt(createStringValue(library, slot.name, bytes, shape, slot.elements))

@@ -115,12 +115,37 @@ test('inputs in regions of the GPU are read there, and outputs go to regions wit
   await session.close()
 })
 
+test('tensors of no elements pass', { skip }, async () => {
+  const session = await open(addSubModel('batch', 'INT32'))
+  const runner = session.createRunner()
+  const empty = { shape: [0, 16], bytes: new Uint8Array(0) }
+  const result = await run(runner, { inputs: [empty, empty], outputs: [0, 1] })
+  assert.equal(result.error, null)
+  assert.deepEqual(
+    result.outputs.map(({ shape, bytes }) => [shape, bytes.length]),
+    [
+      [[0, 16], 0],
+      [[0, 16], 0],
+    ],
+  )
+  result.release?.()
+  runner.close()
+  await session.close()
+})
+
 test('texts go by way of the host, and a wrong number of bytes is refused', { skip }, async () => {
   const session = await open(identityModel('BYTES', [null]))
   const runner = session.createRunner()
   const result = await run(runner, { inputs: [{ shape: [2], bytes: framed('a', 'bc') }], outputs: [0] })
   assert.equal(result.error, null)
   assert.deepEqual([...(result.outputs[0]?.bytes ?? [])], [...framed('a', 'bc')])
+  result.release?.()
+  // Those of a batch come in as many parts as it has requests.
+  const parts = [framed('a', 'bc'), framed('def')]
+  const joined = await run(runner, { inputs: [{ shape: [3], bytes: new Uint8Array(0), parts }], outputs: [0] })
+  assert.equal(joined.error, null)
+  assert.deepEqual([...(joined.outputs[0]?.bytes ?? [])], [...framed('a', 'bc', 'def')])
+  joined.release?.()
   runner.close()
   await session.close()
   const plain = await open(addSubModel('batch', 'INT32'))

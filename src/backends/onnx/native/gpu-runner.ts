@@ -3,7 +3,7 @@
 
 import { assert } from '../../../base/assert.ts'
 import { ServerError } from '../../../base/server-error.ts'
-import { cudaCodeIn, outOfMemoryCode, type GpuFaults } from '../../../cuda/gpu-faults.ts'
+import { cudaCodeIn, lostGpuText, outOfMemoryCode, type GpuFaults } from '../../../cuda/gpu-faults.ts'
 import type { GpuResult } from '../../../cuda/gpu-program.ts'
 import { CudaError, type GpuThread } from '../../../cuda/gpu-thread.ts'
 import type { QuietGate } from '../../../cuda/quiet-gate.ts'
@@ -53,7 +53,7 @@ export class GpuRunner implements OnnxRunner {
 
   get lost(): string | null {
     const { fault } = this.#parts.thread
-    if (fault !== null && !this.#isClosed) return lostText(this.deviceId, fault)
+    if (fault !== null && !this.#isClosed) return lostGpuText(this.deviceId, fault)
     return this.#graphs?.isSpoiled === true ? spoiledText(this.deviceId) : null
   }
 
@@ -208,9 +208,6 @@ const outOfMemory = ({ message }: CudaError, byteLength: number, deviceId: numbe
     `GPU ${deviceId} has no memory left for ${byteLength} bytes of inputs and outputs of this batch: make max_batch_size ` +
       `smaller, or try again later (${message})`,
   )
-
-const lostText = (deviceId: number, fault: string): string =>
-  `GPU ${deviceId} cannot be used any more by this server: start the server again, and look for the GPU in the log of the system ('dmesg' says Xid). ${fault}`
 
 const spoiledText = (deviceId: number): string =>
   `a CUDA graph of this model could not be recorded on GPU ${deviceId}, and its session cannot be used any more: load the ` +

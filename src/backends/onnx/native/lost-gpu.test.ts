@@ -5,7 +5,9 @@ import { identityModel } from '../../../../test/fixtures/onnx/build-onnx.ts'
 import { OnnxHarness } from '../../../../test/fixtures/onnx/onnx-harness.ts'
 import { until } from '../../../../test/until.ts'
 import { SystemClock } from '../../../base/clock.ts'
-import { emptyModelConfig } from '../../../config/model-config.ts'
+import { configMessage, emptyModelConfig } from '../../../config/model-config.ts'
+import { silentLog } from '../../../base/log.ts'
+import { OnnxBackend } from '../onnx-backend.ts'
 import { Gpus } from '../../../cuda/gpus.ts'
 import { onnxRuntimeLibrary } from '../onnx-runtime-package.ts'
 import type { OnnxRunner, OnnxSession, RunResult } from '../onnx-session.ts'
@@ -84,6 +86,50 @@ test(
     await close()
   },
 )
+
+test(
+  'a session on a lost GPU is not released: destructors of ONNX Runtime that CUDA fails in end the process',
+  { skip },
+  async () => {
+    const [healthy, lost] = [await open(), await open()]
+    const released: Gpus[] = []
+    for (const { gpus } of [healthy, lost]) {
+      const among = gpus.gate.among.bind(gpus.gate)
+      gpus.gate.among = (work) => {
+        released.push(gpus)
+        return among(work)
+      }
+    }
+    const runner = lost.session.createRunner()
+    fake.fail(700)
+    try {
+      assert.match(textOf(await run(runner, 8)), /^UNAVAILABLE GPU 0 cannot be used any more/)
+    } finally {
+      fake.fail(0)
+    }
+    runner.close()
+    for (const { close } of [healthy, lost]) await close()
+    assert.deepEqual(released, [healthy.gpus])
+  },
+)
+
+test('no model is loaded on a GPU that is lost, and the text says why', { skip }, async () => {
+  const gpus = new Gpus({ count: 2, driverLibrary: fake.file, ofTests: true })
+  const backend = new OnnxBackend({ clock: new SystemClock(), log: silentLog, gpus, interpreter: 'no-such-python' })
+  const { config, files } = await harness.write(identityModel('FP32', [null]))
+  const onGpu = (gpu: number) => ({
+    ...config,
+    instanceGroup: [configMessage('ModelInstanceGroup', { kind: 'KIND_GPU', gpus: [gpu] })],
+  })
+  gpus.faults.note(0, { code: 700, text: 'an illegal memory access' })
+  await assert.rejects(backend.complete(onGpu(0), files), {
+    code: 'UNAVAILABLE',
+    message: /^GPU 0 cannot be used any more by this server: .* an illegal memory access$/,
+  })
+  await assert.rejects(backend.complete(onGpu(1), files), /does not support GPUs/)
+  await backend.close()
+  await gpus.close()
+})
 
 test('an error of CUDA that is no lack of memory is not told as one, and the next batch runs', { skip }, async () => {
   const { session, close } = await open()

@@ -131,8 +131,11 @@ export class NativeBinding implements OnnxBinding {
       library.functions.releaseSessionOptions(options)
     }
     const address = Number(made[0])
-    const release = async (): Promise<void> =>
-      void (await this.#quietly(gpu, () => this.#carry('releaseSession', [address], null)))
+    const release = async (): Promise<void> => {
+      // Destructors of ONNX Runtime's CUDA provider throw when CUDA fails in them, and that ends the process. The memory goes with the process.
+      if (gpu !== null && (this.#gpus?.faults.of(gpu.deviceId) ?? null) !== null) return
+      await this.#quietly(gpu, () => this.#carry('releaseSession', [address], null))
+    }
     try {
       const context: PlanContext & SessionSpecs = {
         library,
