@@ -7,6 +7,7 @@ from . import frames
 from .context import context
 from .errors import MOST_FRAMES, place_of
 from .frames import LOG_HEAD, simple_frame
+from .text import text_of
 
 
 class LogLevel(enum.IntEnum):
@@ -61,12 +62,13 @@ def log_traceback(error):
 
 
 def _write(message, level):
-    if not isinstance(message, str):
+    text = text_of(message)
+    if text is None:
         raise TypeError("log(): incompatible function arguments: expected a str, found %r" % type(message))
     if not isinstance(level, LogLevel):
         raise TypeError("log(): incompatible function arguments: expected a level as Logger.INFO, found %r" % (level,))
     caller = sys._getframe(2)
-    _send(message, level, caller.f_code.co_filename, caller.f_lineno)
+    _send(text, level, caller.f_code.co_filename, caller.f_lineno)
 
 
 def _send(message, level, file, line):

@@ -6,6 +6,7 @@ from . import frames
 from .calls import ask, tell_metric
 from .context import context
 from .errors import TritonModelException
+from .text import text_of
 
 
 class MetricKind(enum.IntEnum):
@@ -140,6 +141,9 @@ class MetricFamily:
     HISTOGRAM = HISTOGRAM
 
     def __init__(self, name, description, kind):
+        name, description = text_of(name), text_of(description)
+        if name is None or description is None:
+            raise TypeError("MetricFamily(): incompatible arguments: name and description must be texts")
         self._name = name
         if kind not in (COUNTER, GAUGE, HISTOGRAM):
             raise TypeError(

@@ -4,6 +4,7 @@ import struct
 import numpy as np
 
 from .errors import TritonModelException
+from .text import text_of
 
 # Codes are Triton's TRITONSERVER_datatype_enum; BF16 has no numpy type and is kept as its raw 16 bits.
 BYTES = 13
@@ -84,11 +85,14 @@ class Tensor:
 
     def __init__(self, name, array):
         if not isinstance(array, np.ndarray) or not isinstance(name, str):
-            raise TypeError(
-                "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
-                "    1. c_python_backend_utils.Tensor(arg0: str, arg1: numpy.ndarray)\n\n"
-                "Invoked with: %r, %r" % (name, array)
-            )
+            text = text_of(name)
+            if not isinstance(array, np.ndarray) or text is None:
+                raise TypeError(
+                    "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
+                    "    1. c_python_backend_utils.Tensor(arg0: str, arg1: numpy.ndarray)\n\n"
+                    "Invoked with: %r, %r" % (name, array)
+                )
+            name = text
         if name == "":
             raise TritonModelException("Tensor name cannot be an empty string.")
         dtype = array.dtype

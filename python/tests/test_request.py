@@ -2,8 +2,9 @@
 import unittest
 
 import numpy as np
-from galatea_worker.errors import TritonModelException
+from galatea_worker.errors import TritonError, TritonModelException
 from galatea_worker.request import InferenceRequest
+from galatea_worker.tensor import Tensor
 
 
 def request(**changes):
@@ -28,6 +29,16 @@ class NumbersTest(unittest.TestCase):
                 request(**changes)
         with self.assertRaises(TypeError):
             request().set_flags("1")
+
+    def test_bytes_are_texts(self):
+        # The elements of a BYTES tensor, which models give on as names of models and outputs.
+        asked = request(model_name=b"m", request_id=np.bytes_(b"one"), requested_output_names=[b"OUT", "OTHER"])
+        self.assertEqual((asked.request_id(), asked.requested_output_names()), ("one", {"OUT", "OTHER"}))
+        self.assertEqual(Tensor(b"IN", np.ones(1)).name(), "IN")
+        self.assertEqual(TritonError(b"boom").message(), "boom")
+        for changes in ({"model_name": b"\xff"}, {"request_id": bytearray(b"x")}, {"requested_output_names": [1]}):
+            with self.subTest(**changes), self.assertRaisesRegex(TypeError, "incompatible constructor arguments"):
+                request(**changes)
 
     def test_a_correlation_id_is_an_integer_or_a_text(self):
         for correlation_id in (-1, 1.5, 2**64, b"x"):

@@ -87,6 +87,18 @@ describe('an override follows protobuf’s JSON mapping', () => {
     )
   })
 
+  test('a value alone is a list of one where a list is due', () => {
+    const parsed = parseModelConfigJson(
+      '{"instance_group": {"kind": "KIND_CPU", "count": 5}, "input": [{"dims": 16}], "dynamic_batching": {"preferred_batch_size": 4}}',
+    )
+    assert.deepEqual(
+      parsed.instanceGroup.map(({ count }) => count),
+      [5],
+    )
+    assert.deepEqual(parsed.input[0]?.dims, [16])
+    assert.deepEqual(parsed.dynamicBatching?.preferredBatchSize, [4])
+  })
+
   test('an empty object is an empty configuration', () => {
     assert.deepEqual(parseModelConfigJson('{}'), emptyModelConfig())
   })
@@ -102,7 +114,7 @@ describe('an override follows protobuf’s JSON mapping', () => {
     ],
     ['{"max_batch_size": 1, "maxBatchSize": 2}', /is given twice/],
     ['{"name": 5}', "Invalid config override: 'config.name': expected a string, got 5"],
-    ['{"input": {}}', "Invalid config override: 'config.input': expected an array, got {}"],
+    ['{"input": "x"}', "Invalid config override: 'config.input': expected an object, got \"x\""],
     ['{"input": [{"dims": [true]}]}', /'config\.input\[0\]\.dims\[0\]': expected a whole number/],
     ['{"input": [{"data_type": "TYPE_NOPE"}]}', /expected one of TYPE_INVALID, TYPE_BOOL, .*, got "TYPE_NOPE"/],
     ['{"response_cache": {"enable": "true"}}', /expected true or false, got "true"/],

@@ -134,7 +134,8 @@ function readMessage(schema: MessageSchema, json: unknown, path: string): Messag
 
 function readField(field: FieldSchema, json: unknown, path: string): unknown {
   if (field.kind === 'repeated') {
-    if (!Array.isArray(json)) throw unexpected(path, 'an array', json)
+    // As in Triton, a value alone is a list of one.
+    if (!Array.isArray(json)) return [readValue(field, json, path)]
     return json.map((value: unknown, index) => readValue(field, value, `${path}[${index}]`))
   }
   if (field.kind !== 'map') return readValue(field, json, path)

@@ -61,6 +61,7 @@ class TritonPythonModel(FrameworkModel):
             core.add_extension(extension)
         model = read_model(source, core)
         self.warn_of_version(saved_version(source.path), openvino.__version__)
+        check_signature(source, model, self.input_names, self.output_names)
         self._fixed_rows = 0
         if source.is_batching and not source.flag("SKIP_DYNAMIC_BATCHSIZE", False):
             open_batch(source, model)
@@ -68,7 +69,6 @@ class TritonPythonModel(FrameworkModel):
             self._fixed_rows = max([0] + [shape_of(port)[0] for port in model.inputs if shape_of(port)])
         compiled = self._compile(core, model, source)
         self._request = compiled.create_infer_request()
-        self._check_names(compiled)
         self._ports = [(self._name_in_config(port, self.output_names), index) for index, port in enumerate(compiled.outputs)]
         self._inputs = {self._name_in_config(port, self.input_names): index for index, port in enumerate(compiled.inputs)}
         self.scalar_inputs = [name for name, index in self._inputs.items() if shape_of(compiled.inputs[index]) == []]
@@ -125,19 +125,6 @@ class TritonPythonModel(FrameworkModel):
         # OpenVINO gives the bits of bfloat16 as float16.
         return np.array(tensor.data.view(np.uint16)).view(BF16) if kind == "bf16" else np.array(tensor.data)
 
-    def _check_names(self, compiled):
-        for role, names, ports in (
-            ("input", self.input_names, compiled.inputs),
-            ("output", self.output_names, compiled.outputs),
-        ):
-            known = [name for port in ports for name in (sorted(port.get_names()) or [name_of(port)])]
-            for name in names:
-                if name not in known:
-                    raise ModelError(
-                        "unexpected inference %s '%s' for model '%s', allowed %ss are: %s"
-                        % (role, name, self.source.name, role, ", ".join(known))
-                    )
-
     def _name_in_config(self, port, known):
         """A tensor may have several names; the configuration knows it by one of them."""
         for name in port.get_names():
@@ -184,6 +171,60 @@ def shape_of(port):
     if shape.rank.is_dynamic:
         return [-1]
     return [-1 if dimension.is_dynamic else dimension.get_length() for dimension in shape]
+
+
+def check_signature(source, model, input_names, output_names):
+    """Refuses, with Triton's texts, a configuration that the model does not have: an input that nobody sets keeps what was in it."""
+    # The server fills in what `batch_input` names.
+    batch_inputs = [name for entry in source.config.get("batch_input", []) for name in entry["target_name"]]
+    count = len(input_names) + len(batch_inputs)
+    _check_names(source, "input", input_names, model.inputs)
+    if count != len(model.inputs):
+        raise ModelError(
+            "unable to load model '%s', configuration expects %d inputs, model provides %d"
+            % (source.name, count, len(model.inputs))
+        )
+    _check_names(source, "output", output_names, model.outputs)
+    batch_outputs = {name for entry in source.config.get("batch_output", []) for name in entry["target_name"]}
+    for role, ports in (("input", model.inputs), ("output", model.outputs)):
+        for tensor in source.config[role]:
+            is_cut = tensor.get("allow_ragged_batch", False) or tensor["name"] in batch_outputs
+            port = next(port for port in ports if tensor["name"] in port.get_names() or tensor["name"] == name_of(port))
+            if not is_cut:
+                _check_shape(source, tensor, port)
+
+
+def _check_names(source, role, names, ports):
+    known = [name for port in ports for name in (sorted(port.get_names()) or [name_of(port)])]
+    for name in names:
+        if name not in known:
+            raise ModelError(
+                "unexpected inference %s '%s' for model '%s', allowed %ss are: %s"
+                % (role, name, source.name, role, ", ".join(known))
+            )
+
+
+def _check_shape(source, tensor, port):
+    shape = shape_of(port)
+    dims = tensor["reshape"]["shape"] if "reshape" in tensor else tensor["dims"]
+    is_scalar = shape == [] and (source.is_batching or dims == [1])
+    if port.get_partial_shape().rank.is_dynamic or is_scalar:
+        return
+    # The batch of a model that was saved with a fixed one is opened, or padded.
+    configured = [-1] + dims if source.is_batching else dims
+    expected = [-1] + shape[1:] if source.is_batching else shape
+    if len(configured) == len(expected) and all(a == b or -1 in (a, b) for a, b in zip(configured, expected)):
+        return
+    said = "complete shape" if source.is_batching else "shape"
+    raise ModelError(
+        "model '%s', tensor '%s': the model expects %d dimensions (shape [%s]) but the model configuration specifies %d "
+        "dimensions (%s [%s])"
+        % (source.name, tensor["name"], len(shape), _listed(shape), len(configured), said, _listed(configured))
+    )
+
+
+def _listed(shape):
+    return ",".join(str(dimension) for dimension in shape)
 
 
 def open_batch(source, model):

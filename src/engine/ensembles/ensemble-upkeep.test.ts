@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../../test/fakes/manual-clock.ts'
+import { until } from '../../../test/until.ts'
+import type { ServerError } from '../../base/server-error.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { FoundModel } from '../../repository/model-repository.ts'
@@ -148,6 +150,44 @@ test('unload_dependents takes along what nobody asked for and nobody else calls'
     await engine.unload('b')
   ).gone
   assert.deepEqual(ready(), ['y', 'z'])
+})
+
+test('an unload waits for the load of an ensemble that brings the model along', async () => {
+  for (const unloaded of ['x', 'a']) {
+    const models = [ensemble('a', 'x', 'y'), plain('x'), plain('y')]
+    const { engine, backend, ready } = engineUnderTest(models, [])
+    await engine.start()
+    const gates: (() => void)[] = []
+    backend.gates = gates
+    const load = engine.load('a')
+    await until(() => gates.length === 1, 'a load')
+    const unload = engine.unload(unloaded)
+    gates.shift()?.()
+    await until(() => gates.length === 1, 'a load')
+    gates.shift()?.()
+    await load
+    await (
+      await unload
+    ).gone
+    assert.deepEqual(ready(), unloaded === 'x' ? ['y'] : ['x', 'y'])
+    await engine.close()
+  }
+})
+
+test('unloads that wait for the load of an ensemble are as few as all changes that wait', async () => {
+  const { engine, backend } = engineUnderTest([ensemble('a', 'x'), plain('x')], [])
+  await engine.start()
+  const gates: (() => void)[] = []
+  backend.gates = gates
+  const load = engine.load('a')
+  await until(() => gates.length === 1, 'a load')
+  const unloads = Array.from({ length: 40 }, () => engine.unload('x'))
+  const refused = Promise.allSettled(unloads)
+  gates.shift()?.()
+  await load
+  const reasons = (await refused).filter((result) => result.status === 'rejected')
+  assert.equal(reasons.length, 8)
+  assert.equal((reasons[0]?.reason as ServerError).code, 'UNAVAILABLE')
 })
 
 test('an ensemble is ready when all it calls is', async () => {

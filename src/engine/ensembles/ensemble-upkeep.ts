@@ -24,6 +24,8 @@ type EnsembleUpkeepDependencies = {
   load(model: PolledModel, options: LoadOptions): Promise<boolean>
   /** Whether the first request for the model loads it. */
   isLazy(model: FoundModel): boolean
+  /** An unload of the model waits for loads; `until` does not reject. Rejects where too many changes of the model wait. */
+  wait(key: ModelKey, until: Promise<unknown>): Promise<void>
   /** Unloads one model without its parts and ensembles. */
   unload(key: ModelKey, origin?: ChangeOrigin): Promise<Unloading>
 }
@@ -35,6 +37,8 @@ export class EnsembleUpkeep {
   readonly #askedFor = new Set<ModelKey>()
   /** Ensembles that do not serve because a part is missing. They are loaded when the part comes back. */
   readonly #heldBack = new Set<ModelKey>()
+  /** The loads of models with their parts that are under way, and the models of each. */
+  readonly #loads = new Map<Promise<void>, ReadonlySet<ModelKey>>()
 
   constructor(dependencies: EnsembleUpkeepDependencies) {
     this.#dependencies = dependencies
@@ -121,10 +125,22 @@ export class EnsembleUpkeep {
   }
 
   async #loadWithParts(model: PolledModel, options: LoadOptions): Promise<void> {
+    const models = await this.#withParts([model])
+    const load = this.#loadInOrder(model, models, options)
+    this.#loads.set(load, new Set(models.map(keyOfModel)))
+    try {
+      await load
+    } finally {
+      this.#loads.delete(load)
+    }
+  }
+
+  /** `models` are the model and its parts, parts first. */
+  async #loadInOrder(model: PolledModel, models: readonly PolledModel[], options: LoadOptions): Promise<void> {
     const key = keyOfModel(model)
     const along = broughtAlong(options.origin, key)
     const changed = new Set<ModelKey>()
-    for (const part of await this.#withParts([model])) {
+    for (const part of models) {
       const partKey = keyOfModel(part)
       if (partKey === key) continue
       // The error of the ensemble tells why the part does not serve.
@@ -142,6 +158,9 @@ export class EnsembleUpkeep {
    * asked for them or another ensemble calls them.
    */
   async unload(key: ModelKey, unloadDependents: boolean, origin?: ChangeOrigin): Promise<Unloading> {
+    // An ensemble whose load is under way needs its parts until it serves.
+    const loads = [...this.#loads].filter(([, models]) => models.has(key)).map(([load]) => load)
+    if (loads.length > 0) await this.#dependencies.wait(key, Promise.allSettled(loads))
     this.#heldBack.delete(key)
     this.#askedFor.delete(key)
     const before: Promise<void>[] = []

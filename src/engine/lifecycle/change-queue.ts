@@ -21,9 +21,7 @@ export class ChangeQueue {
 
   /** Rejects with UNAVAILABLE where too many changes of the model wait. */
   async run<T>(key: ModelKey, act: () => Promise<T>): Promise<T> {
-    const count = this.#counts.get(key) ?? 0
-    if (count > mostWaitingChanges) throw tooManyChanges(key)
-    this.#counts.set(key, count + 1)
+    this.#enter(key)
     const before = this.#last.get(key) ?? Promise.resolve()
     const change = before.then(act, act)
     const settled = change.catch(() => undefined)
@@ -32,10 +30,15 @@ export class ChangeQueue {
       return await change
     } finally {
       if (this.#last.get(key) === settled) this.#last.delete(key)
-      const left = (this.#counts.get(key) ?? 1) - 1
-      if (left === 0) this.#counts.delete(key)
-      else this.#counts.set(key, left)
+      this.#leave(key)
     }
+  }
+
+  /** For a change that may not take its place yet: it counts among those that wait. `until` does not reject. */
+  async wait(key: ModelKey, until: Promise<unknown>): Promise<void> {
+    this.#enter(key)
+    await until
+    this.#leave(key)
   }
 
   /** `waking` does not reject. */
@@ -64,6 +67,18 @@ export class ChangeQueue {
   /** Resolves when nothing goes on in the background. */
   async quiet(): Promise<void> {
     while (this.#background.size > 0) await Promise.all(this.#background)
+  }
+
+  #enter(key: ModelKey): void {
+    const count = this.#counts.get(key) ?? 0
+    if (count > mostWaitingChanges) throw tooManyChanges(key)
+    this.#counts.set(key, count + 1)
+  }
+
+  #leave(key: ModelKey): void {
+    const left = (this.#counts.get(key) ?? 1) - 1
+    if (left === 0) this.#counts.delete(key)
+    else this.#counts.set(key, left)
   }
 }
 

@@ -101,6 +101,7 @@ export class ModelLifecycle {
       keysOf: (name) => this.keysOf(name),
       isLazy: (model) => this.#residency.isLazy(model),
       load: (model, options) => this.#loadPolled(model, options),
+      wait: (key, until) => this.#changes.wait(key, until),
       unload: (key, origin) => this.#unloadOne(key, origin),
     })
     const { residencyLedger: ledger = new ResidencyLedger() } = dependencies

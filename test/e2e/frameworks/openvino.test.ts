@@ -22,6 +22,21 @@ test('IR answers as OpenVINO does, with a free batch and with one that was saved
   await cp(path.join(repository.path, 'free_batch'), broken, { recursive: true })
   const device = 'parameters { key: "TARGET_DEVICE" value { string_value: "NPU" } }\n'
   await writeFile(path.join(broken, 'config.pbtxt'), `backend: "openvino"\n${device}`)
+  const output = 'output { name: "OUTPUT0" data_type: TYPE_INT32 dims: 16 }'
+  for (const [name, from, config] of [
+    ['one_input', 'simple_in_openvino', `input { name: "INPUT0" data_type: TYPE_INT32 dims: 16 } ${output}`],
+    [
+      'other_dims',
+      'free_batch',
+      'input { name: "features" data_type: TYPE_FP32 dims: 5 } output { name: "scores" data_type: TYPE_FP32 dims: 3 }',
+    ],
+  ] as const) {
+    await cp(path.join(repository.path, from), path.join(repository.path, name), { recursive: true })
+    await writeFile(
+      path.join(repository.path, name, 'config.pbtxt'),
+      `backend: "openvino" max_batch_size: 8 ${config}\n`,
+    )
+  }
   await repository.inspect('free_batch', 'model.xml')
   await repository.init('free_batch', 'model.xml')
   await using server = await startServerProcess([
@@ -43,4 +58,9 @@ test('IR answers as OpenVINO does, with a free batch and with one that was saved
     numbers.map((number) => 2 * number),
   )
   assert.match(server.output, /model 'no_such_device' wants the device NPU \(TARGET_DEVICE\), OpenVINO finds CPU/)
+  assert.match(server.output, /unable to load model 'one_input', configuration expects 1 inputs, model provides 2/)
+  assert.match(
+    server.output,
+    /model 'other_dims', tensor 'features': the model expects 2 dimensions \(shape \[-1,4\]\) but the model configuration specifies 2 dimensions \(complete shape \[-1,5\]\)/,
+  )
 })
