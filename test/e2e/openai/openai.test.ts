@@ -112,7 +112,7 @@ describe('paths beside those of clients', () => {
     assert.equal((await ask('/v1/models/plain/load', '', ownUrl)).json.id, 'plain')
     assert.equal((await fetch(`${ownUrl}/health/ready`)).status, 200)
     const refused = await fetch(`${ownUrl}/metrics`)
-    assert.equal(refused.status, 403)
+    assert.equal(refused.status, 401)
     assert.match(await refused.text(), /This API is restricted, expecting header 'admin-key'/)
     const metrics = await fetch(`${ownUrl}/metrics`, { headers: { 'admin-key': 's3cret' } })
     assert.match(await metrics.text(), /nv_inference_request_success/)
