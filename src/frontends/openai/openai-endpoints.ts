@@ -164,6 +164,7 @@ export class OpenAiEndpoints {
   readonly unloadModel: RouteHandler = (http, name, _, caller) =>
     this.#control(http, async () => {
       this.#parts.engine.requireExplicitControl()
+      if (this.#parts.engine.servedModel(name) === undefined) throw noSuchModel(name)
       await this.#parts.engine.unload(name, false, httpChangeOrigin(http, caller))
       return { status: 'success', model: name }
     })
@@ -191,7 +192,7 @@ export class OpenAiEndpoints {
     this.#answer(http, () => {
       const name = modelIn(http.target)
       const model = this.#models(caller).find(({ id }) => id === name)
-      if (model === undefined) throw ServerError.withoutStack('NOT_FOUND', `The model '${name}' does not exist`)
+      if (model === undefined) throw noSuchModel(name)
       respondJson(http, model)
     })
 
@@ -282,6 +283,9 @@ const modelJson = (
   created,
   owned_by: 'galatea',
 })
+
+const noSuchModel = (name: string): ServerError =>
+  ServerError.withoutStack('NOT_FOUND', `The model '${name}' does not exist`)
 
 const respondJson = (http: PortRequest, json: unknown): void =>
   http.respond(new HttpResponse(200, jsonType, [Buffer.from(JSON.stringify(json))]))

@@ -109,7 +109,12 @@ describe('paths beside those of clients', () => {
   test('load, unload, health and metrics, as in the OpenAI front end of Triton', async () => {
     assert.deepEqual((await ask('/v1/models/plain/unload', '', ownUrl)).json, { status: 'success', model: 'plain' })
     assert.equal((await ask('/v1/completions', { model: 'plain', prompt: 'x' })).status, 404)
-    assert.equal((await ask('/v1/models/plain/load', '', ownUrl)).json.id, 'plain')
+    const loads = [1, 2].map(async () => (await ask('/v1/models/plain/load', '', ownUrl)).json.id)
+    assert.deepEqual(await Promise.all(loads), ['plain', 'plain'])
+    for (const name of ['nothing', '%20']) {
+      const unknown = await ask(`/v1/models/${name}/unload`, '', ownUrl)
+      assert.deepEqual([unknown.status, unknown.json.error.code], [404, 'model_not_found'], name)
+    }
     assert.equal((await fetch(`${ownUrl}/health/ready`)).status, 200)
     const refused = await fetch(`${ownUrl}/metrics`)
     assert.equal(refused.status, 401)
