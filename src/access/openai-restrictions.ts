@@ -54,6 +54,11 @@ function guardOf(api: string, key: string, value: string): Guard {
     header: key.toLowerCase(),
     digest: secretDigest(value),
     caller: makeCaller('shared-key', key),
-    refusal: { kind: 'refused', reason: 'restricted', message: `This API is restricted, expecting header '${key}'` },
+    // Triton's OpenAI front end answers 401 here, and OpenAI's clients raise AuthenticationError.
+    refusal: {
+      kind: 'refused',
+      reason: 'unauthenticated',
+      message: `This API is restricted, expecting header '${key}'`,
+    },
   }
 }

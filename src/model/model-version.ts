@@ -20,6 +20,8 @@ export interface ModelVersion {
   readonly config: ModelConfig
   readonly signature: ModelSignature
   readonly state: ModelVersionState
+  /** Since when the version serves; absent: it does not, or sleeps. */
+  readonly readyMs?: number
   /** The GPU in whose memory tensors of a request may lie; absent or null: in memory of the host only. */
   readonly deviceMemory?: DeviceMemory | null
   /** When a request is answered without an error, nobody looks at its inputs any more. Absent: somebody may. */

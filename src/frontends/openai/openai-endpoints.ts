@@ -158,12 +158,13 @@ export class OpenAiEndpoints {
     this.#control(http, async () => {
       this.#parts.engine.requireExplicitControl()
       await this.#parts.engine.load(name, null, httpChangeOrigin(http, caller))
-      return { id: name, ...modelJson }
+      return this.#listed().get(name) ?? modelJson(name, 0)
     })
 
   readonly unloadModel: RouteHandler = (http, name, _, caller) =>
     this.#control(http, async () => {
       this.#parts.engine.requireExplicitControl()
+      if (this.#parts.engine.servedModel(name) === undefined) throw noSuchModel(name)
       await this.#parts.engine.unload(name, false, httpChangeOrigin(http, caller))
       return { status: 'success', model: name }
     })
@@ -191,7 +192,7 @@ export class OpenAiEndpoints {
     this.#answer(http, () => {
       const name = modelIn(http.target)
       const model = this.#models(caller).find(({ id }) => id === name)
-      if (model === undefined) throw ServerError.withoutStack('NOT_FOUND', `The model '${name}' does not exist`)
+      if (model === undefined) throw noSuchModel(name)
       respondJson(http, model)
     })
 
@@ -211,13 +212,19 @@ export class OpenAiEndpoints {
 
   #models(caller: Caller): { id: string }[] {
     const isVisible = visibleModels(caller, 'metadata')
-    const models = new Map<string, { id: string }>()
-    for (const { name, signature, languageFacts } of this.#parts.engine.models()) {
-      if (!takesText(signature) || isVisible?.(name) === false) continue
+    const visible = [...this.#listed().values()].filter(({ id }) => isVisible?.(id) !== false)
+    return visible.sort((a, b) => (a.id < b.id ? -1 : 1))
+  }
+
+  #listed(): Map<string, ModelJson> {
+    const models = new Map<string, ModelJson>()
+    for (const { name, signature, languageFacts, readyMs = 0 } of this.#parts.engine.models()) {
+      if (!takesText(signature)) continue
+      const created = Math.max(models.get(name)?.created ?? 0, Math.floor(readyMs / 1000))
       const length = languageFacts?.contextLength
-      models.set(name, { id: name, ...modelJson, ...(length === undefined ? {} : { max_model_len: length }) })
+      models.set(name, { ...modelJson(name, created), ...(length === undefined ? {} : { max_model_len: length }) })
     }
-    return [...models.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+    return models
   }
 
   #facts(prefix: string, model: string): AnswerFacts {
@@ -264,7 +271,21 @@ function given<T>(value: T | null, output: string): T {
   throw new ServerError('INTERNAL', `the model gave no output '${output}'`)
 }
 
-const modelJson = { object: 'model', created: 0, owned_by: 'galatea' }
+type ModelJson = { readonly id: string; readonly created: number }
+
+/** `created` is when the model was loaded. */
+const modelJson = (
+  id: string,
+  created: number,
+): ModelJson & { readonly object: string; readonly owned_by: string } => ({
+  id,
+  object: 'model',
+  created,
+  owned_by: 'galatea',
+})
+
+const noSuchModel = (name: string): ServerError =>
+  ServerError.withoutStack('NOT_FOUND', `The model '${name}' does not exist`)
 
 const respondJson = (http: PortRequest, json: unknown): void =>
   http.respond(new HttpResponse(200, jsonType, [Buffer.from(JSON.stringify(json))]))

@@ -3,6 +3,7 @@
 
 import type { InputSpec, ModelSignature } from '../../config/model-signature.ts'
 import type { InferenceResponse } from '../../model/inference-response.ts'
+import { usualCompletionTokens } from '../../protocol/openai/generation-request.ts'
 import { unsupported } from '../../protocol/openai/openai-problem.ts'
 import { refuseSampling, type SamplingParameters } from '../../protocol/openai/sampling-parameters.ts'
 import type { TokenLogprob } from '../../protocol/openai/generation-answer.ts'
@@ -10,6 +11,7 @@ import { encodeBytesElements } from '../../tensor/bytes-elements.ts'
 import { elementArray, type FixedSizeType } from '../../tensor/data-type.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import { bytesElementsOf, numbersOf, stringsOf, type TypedValues } from '../../tensor/typed-values.ts'
+import { excludeInputs, guideTypeInput, isFilled, returnFlags, settingInputs, streamInputs } from './setting-inputs.ts'
 
 export type LanguageTask = 'generate' | 'embed' | 'rerank' | 'tokenize' | 'detokenize'
 
@@ -26,21 +28,6 @@ export type TextJob = {
   readonly logprobs: number | null
 }
 
-/** The inputs of TensorRT-LLM's models for single settings. */
-const singleInputs: Readonly<Record<string, string>> = {
-  max_tokens: 'max_tokens',
-  min_tokens: 'min_length',
-  temperature: 'temperature',
-  top_p: 'top_p',
-  top_k: 'top_k',
-  repetition_penalty: 'repetition_penalty',
-  presence_penalty: 'presence_penalty',
-  frequency_penalty: 'frequency_penalty',
-  seed: 'random_seed',
-  stop: 'stop_words',
-}
-
-const returnFlags = ['return_finish_reason', 'return_num_input_tokens', 'return_num_output_tokens'] as const
 const outputNames = ['finish_reason', 'num_input_tokens', 'num_output_tokens', 'cached_tokens'] as const
 const taskOutputs: Readonly<Record<LanguageTask, string>> = {
   generate: 'text_output',
@@ -68,8 +55,8 @@ export class TextModel {
   readonly #signature: ModelSignature
   readonly #textInput: InputSpec
   readonly #textOutput: string
-  /** Settings that the model takes one by one. */
-  readonly #single: ReadonlySet<string>
+  /** Settings that the model takes one by one, with the input of each. */
+  readonly #single: ReadonlyMap<string, InputSpec>
 
   constructor(signature: ModelSignature) {
     this.#signature = signature
@@ -78,9 +65,7 @@ export class TextModel {
     this.#textInput = input
     const outputs = signature.outputs.filter(({ dataType }) => dataType === 'BYTES')
     this.#textOutput = (outputs.find(({ name }) => name === 'text_output') ?? outputs[0])?.name ?? ''
-    this.#single = new Set(
-      Object.entries(singleInputs).flatMap(([setting, name]) => (signature.inputByName.has(name) ? [setting] : [])),
-    )
+    this.#single = settingInputs(signature)
   }
 
   /** Whether the model makes prompts of chats itself. */
@@ -115,13 +100,15 @@ export class TextModel {
       if (settings !== '{}') add('sampling_parameters', (spec) => this.#text(spec, settings))
       return tensors
     }
-    add('stream', (spec) => this.#number(spec, job.isStream ? 1 : 0))
-    add('exclude_input_in_output', (spec) => this.#number(spec, 1))
+    for (const name of streamInputs) add(name, (spec) => this.#number(spec, job.isStream ? 1 : 0))
+    for (const name of excludeInputs) add(name, (spec) => this.#number(spec, 1))
     for (const name of returnFlags) add(name, (spec) => this.#number(spec, 1))
     if (job.logprobs !== null) {
       const isAsked =
         this.#signature.outputByName.has('logprobs') && add('return_logprobs', (spec) => this.#number(spec, 1))
       if (!isAsked) throw this.#cannotSay('logprobs')
+    } else if (this.#signature.inputByName.get('return_logprobs')?.isOptional === false) {
+      add('return_logprobs', (spec) => this.#number(spec, 0))
     }
     this.#addSampling(job, tensors, add)
     return tensors
@@ -133,7 +120,8 @@ export class TextModel {
     add: (name: string, tensor: (spec: InputSpec) => Tensor) => boolean,
   ): void {
     const isTold = this.takesSampling || this.#single.has('max_tokens')
-    const maxTokens = job.maxTokens ?? (isTold ? job.usualMaxTokens : null)
+    const mustKnow = this.#single.get('max_tokens')?.isOptional === false
+    const maxTokens = job.maxTokens ?? (isTold ? job.usualMaxTokens : null) ?? (mustKnow ? usualCompletionTokens : null)
     const sampling: SamplingParameters = { ...job.sampling, ...(maxTokens === null ? {} : { max_tokens: maxTokens }) }
     if (this.takesSampling) {
       // vLLM's name for the number of alternatives; 0 is the token itself.
@@ -142,11 +130,14 @@ export class TextModel {
       return
     }
     refuseSampling(sampling, this.#single, this.#signature.modelName)
-    for (const setting of this.#single) {
-      const spec = this.#signature.inputByName.get(singleInputs[setting] ?? '') as InputSpec
+    for (const [setting, spec] of this.#single) {
       const value = sampling[setting]
       if (Array.isArray(value)) tensors.push(this.#texts(spec, value as string[]))
       else if (typeof value === 'number') tensors.push(this.#number(spec, value))
+      else if (typeof value === 'object' && value !== null) {
+        add(guideTypeInput, (type) => this.#text(type, setting))
+        tensors.push(this.#text(spec, JSON.stringify(value)))
+      }
     }
   }
 
@@ -322,10 +313,7 @@ function textInputOf({ inputs, inputByName }: ModelSignature): InputSpec | null 
 }
 
 const othersOptional = (inputs: readonly InputSpec[], one: InputSpec): boolean =>
-  inputs.every((input) => input === one || input.isOptional || singleNames.has(input.name))
-
-/** TensorRT-LLM's ensembles need these; what a request leaves out has no value there. */
-const singleNames = new Set(Object.values(singleInputs))
+  inputs.every((input) => input === one || isFilled(input))
 
 function notText({ modelName, inputs }: ModelSignature): Error {
   const given = inputs.map(({ name, dataType }) => `'${name}' ${dataType}`).join(', ')

@@ -250,10 +250,10 @@ const neutral: Readonly<Record<string, unknown>> = {
 }
 
 /** Throws for what a model without `sampling_parameters` cannot do, by its name. */
-export function refuseSampling(sampling: SamplingParameters, taken: ReadonlySet<string>, model: string): void {
+export function refuseSampling(sampling: SamplingParameters, taken: ReadonlyMap<string, unknown>, model: string): void {
   for (const [name, value] of Object.entries(sampling)) {
     if (taken.has(name) || neutral[name] === value) continue
-    const known = taken.size === 0 ? 'no sampling parameter' : [...taken].map((each) => `'${each}'`).join(', ')
+    const known = taken.size === 0 ? 'no sampling parameter' : [...taken.keys()].map((each) => `'${each}'`).join(', ')
     throw unsupported(`model '${model}' cannot do '${name}': it takes ${known}. Leave '${name}' out.`, name)
   }
 }

@@ -109,10 +109,15 @@ describe('paths beside those of clients', () => {
   test('load, unload, health and metrics, as in the OpenAI front end of Triton', async () => {
     assert.deepEqual((await ask('/v1/models/plain/unload', '', ownUrl)).json, { status: 'success', model: 'plain' })
     assert.equal((await ask('/v1/completions', { model: 'plain', prompt: 'x' })).status, 404)
-    assert.equal((await ask('/v1/models/plain/load', '', ownUrl)).json.id, 'plain')
+    const loads = [1, 2].map(async () => (await ask('/v1/models/plain/load', '', ownUrl)).json.id)
+    assert.deepEqual(await Promise.all(loads), ['plain', 'plain'])
+    for (const name of ['nothing', '%20']) {
+      const unknown = await ask(`/v1/models/${name}/unload`, '', ownUrl)
+      assert.deepEqual([unknown.status, unknown.json.error.code], [404, 'model_not_found'], name)
+    }
     assert.equal((await fetch(`${ownUrl}/health/ready`)).status, 200)
     const refused = await fetch(`${ownUrl}/metrics`)
-    assert.equal(refused.status, 403)
+    assert.equal(refused.status, 401)
     assert.match(await refused.text(), /This API is restricted, expecting header 'admin-key'/)
     const metrics = await fetch(`${ownUrl}/metrics`, { headers: { 'admin-key': 's3cret' } })
     assert.match(await metrics.text(), /nv_inference_request_success/)
@@ -121,8 +126,11 @@ describe('paths beside those of clients', () => {
   })
 
   test("KServe's answers about models have their members beside OpenAI's", async () => {
-    const one = await (await fetch(`${server.url}/v1/models/toy`)).json()
-    assert.deepEqual(one, { name: 'toy', ready: true, id: 'toy', object: 'model', created: 0, owned_by: 'galatea' })
+    const one = (await (await fetch(`${server.url}/v1/models/toy`)).json()) as { created: number }
+    const { created, ...rest } = one
+    assert.deepEqual(rest, { name: 'toy', ready: true, id: 'toy', object: 'model', owned_by: 'galatea' })
+    const age = Date.now() / 1000 - created
+    assert.ok(age >= 0 && age < 3600, `created ${created} is when the model was loaded`)
   })
 })
 
