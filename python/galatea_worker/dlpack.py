@@ -56,9 +56,17 @@ class _Exporter:
         return (_CPU, 0)
 
 
-def export(array, is_bf16):
+class _Lent(np.ndarray):
+    """An array that keeps its tensor. numpy's capsule keeps the array until the consumer is done with the memory."""
+
+    owner = None
+
+
+def export(array, is_bf16, owner):
     # numpy does not export a read-only array.
-    capsule = (array if array.flags.writeable else array.copy()).__dlpack__()
+    lent = (array if array.flags.writeable else array.copy()).view(_Lent)
+    lent.owner = owner
+    capsule = lent.__dlpack__()
     if is_bf16:
         _tensor_of(capsule).code = _BFLOAT
     return capsule

@@ -191,7 +191,7 @@ class Tensor:
     def to_dlpack(self):
         from .dlpack import export
 
-        return export(self._dlpack_array(), self._code == BF16)
+        return export(self._dlpack_array(), self._code == BF16, self)
 
     def __dlpack__(self, *, stream=None, **_):
         return self.to_dlpack()

@@ -1,4 +1,5 @@
 """Tensor, string elements, DLPack."""
+import sys
 import unittest
 
 import numpy as np
@@ -71,6 +72,18 @@ class DLPackTest(unittest.TestCase):
             back = Tensor.from_dlpack("b", source).as_numpy()
             np.testing.assert_array_equal(back, array)
             self.assertEqual(back.ctypes.data, array.ctypes.data)
+
+    def test_a_capsule_keeps_its_tensor_until_it_is_gone(self):
+        raw = np.array([0x3F80], np.uint16)
+        for tensor in [Tensor("a", np.arange(3)), Tensor.from_raw("a", BF16, raw.shape, raw)]:
+            before = sys.getrefcount(tensor)
+            capsule = tensor.to_dlpack()
+            self.assertEqual(sys.getrefcount(tensor), before + 1)
+            back = Tensor.from_dlpack("b", capsule)
+            del capsule
+            self.assertEqual(sys.getrefcount(tensor), before + 1)
+            del back
+            self.assertEqual(sys.getrefcount(tensor), before)
 
     def test_bfloat16_has_no_numpy_form_but_goes_through_dlpack(self):
         raw = np.array([0x3F80, 0x4000], np.uint16)
