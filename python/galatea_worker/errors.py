@@ -2,6 +2,8 @@
 import enum
 import os
 
+from .arguments import text_of
+
 # Python's own limit of recursion. A model can raise it, and then its error would be megabytes.
 MOST_FRAMES = 1000
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -37,14 +39,15 @@ class TritonError:
     __slots__ = ("_message", "_code")
 
     def __init__(self, message, code=ErrorCode.INTERNAL):
-        if not isinstance(message, str):
+        text = text_of(message)
+        if text is None:
             raise TypeError(
                 "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
                 "    1. c_python_backend_utils.TritonError(message: str, code: "
                 "c_python_backend_utils.TritonError.__ErrorCode = <__ErrorCode.INTERNAL: 1>)\n\n"
                 "Invoked with: %r, %r" % (message, code)
             )
-        self._message = message
+        self._message = text
         self._code = ErrorCode(code)
 
     def message(self):

@@ -4,6 +4,7 @@ import os
 import sys
 
 from . import frames
+from .arguments import text_of
 from .context import context
 from .errors import MOST_FRAMES, place_of
 from .frames import LOG_HEAD, simple_frame
@@ -61,12 +62,13 @@ def log_traceback(error):
 
 
 def _write(message, level):
-    if not isinstance(message, str):
+    text = text_of(message)
+    if text is None:
         raise TypeError("log(): incompatible function arguments: expected a str, found %r" % type(message))
     if not isinstance(level, LogLevel):
         raise TypeError("log(): incompatible function arguments: expected a level as Logger.INFO, found %r" % (level,))
     caller = sys._getframe(2)
-    _send(message, level, caller.f_code.co_filename, caller.f_lineno)
+    _send(text, level, caller.f_code.co_filename, caller.f_lineno)
 
 
 def _send(message, level, file, line):

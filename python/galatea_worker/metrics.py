@@ -3,6 +3,7 @@ import enum
 import math
 
 from . import frames
+from .arguments import text_argument
 from .calls import ask, tell_metric
 from .context import context
 from .errors import TritonModelException
@@ -140,7 +141,8 @@ class MetricFamily:
     HISTOGRAM = HISTOGRAM
 
     def __init__(self, name, description, kind):
-        self._name = name
+        name = text_argument("MetricFamily", "name", name)
+        description = text_argument("MetricFamily", "description", description)
         if kind not in (COUNTER, GAUGE, HISTOGRAM):
             raise TypeError(
                 "MetricFamily(): incompatible arguments: kind must be MetricFamily.COUNTER, GAUGE or HISTOGRAM, got %r"

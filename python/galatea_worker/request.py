@@ -4,6 +4,7 @@ import json
 import operator
 
 from . import bls
+from .arguments import is_listing, text_of, texts_of
 from .context import context
 from .errors import TritonModelException
 from .response import InferenceResponseSender, check_parameters
@@ -85,12 +86,12 @@ class InferenceRequest:
         trace=None,
         parameters=None,
     ):
+        model, id, names = text_of(model_name), text_of(request_id), texts_of(requested_output_names)
         if (
-            not isinstance(inputs, (list, tuple))
-            or not isinstance(requested_output_names, (list, tuple, set))
-            or not all(isinstance(name, str) for name in requested_output_names)
-            or not isinstance(model_name, str)
-            or not isinstance(request_id, str)
+            not is_listing(inputs)
+            or names is None
+            or model is None
+            or id is None
             or correlation_id is None
             or not is_integer(model_version, -(2**63), 2**63 - 1)
             or not is_integer(flags, 0, 2**32 - 1)
@@ -111,18 +112,18 @@ class InferenceRequest:
             if not isinstance(tensor, Tensor):
                 raise TritonModelException(
                     "Input tensor for request with id '%s' and model name '%s' should not be empty."
-                    % (request_id, model_name)
+                    % (id, model)
                 )
         self._handle = 0
-        self._request_id = request_id
+        self._request_id = id
         self._correlation_id = correlation_id if isinstance(correlation_id, str) else operator.index(correlation_id)
         self._flags = operator.index(flags)
         self._timeout = operator.index(timeout)
         self._priority = 0
         self._inputs = list(inputs)
-        self._requested = list(requested_output_names)
+        self._requested = names
         self._places = None
-        self._model_name = model_name
+        self._model_name = model
         self._model_version = operator.index(model_version)
         self._preferred_memory = preferred_memory
         self._trace = trace

@@ -3,6 +3,7 @@ import struct
 
 import numpy as np
 
+from .arguments import text_argument, text_of
 from .errors import TritonModelException
 
 # Codes are Triton's TRITONSERVER_datatype_enum; BF16 has no numpy type and is kept as its raw 16 bits.
@@ -83,11 +84,14 @@ class Tensor:
     __slots__ = ("_name", "_array", "_code", "_shape", "_data", "_offset", "_size", "__weakref__")
 
     def __init__(self, name, array):
-        if not isinstance(array, np.ndarray) or not isinstance(name, str):
+        given = name
+        if type(name) is not str:
+            name = text_of(name)
+        if name is None or not isinstance(array, np.ndarray):
             raise TypeError(
                 "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
                 "    1. c_python_backend_utils.Tensor(arg0: str, arg1: numpy.ndarray)\n\n"
-                "Invoked with: %r, %r" % (name, array)
+                "Invoked with: %r, %r" % (given, array)
             )
         if name == "":
             raise TritonModelException("Tensor name cannot be an empty string.")
@@ -203,6 +207,7 @@ class Tensor:
     def from_dlpack(name, tensor):
         from .dlpack import consume, on_device
 
+        name = text_argument("from_dlpack", "name", name)
         if name == "":
             raise TritonModelException("Tensor name cannot be an empty string.")
         source = on_device(tensor)
