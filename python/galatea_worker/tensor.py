@@ -218,7 +218,23 @@ class Tensor:
         array, is_bf16 = consume(tensor)
         if is_bf16:
             return Tensor.from_raw(name, BF16, array.shape, array)
-        return Tensor(name, array)
+        return LentTensor(name, array)
 
     def __repr__(self):
         return "<Tensor %r %s %s>" % (self._name, NAMES[self._code], list(self._shape))
+
+
+class LentTensor(Tensor):
+    """A tensor in the memory of another library, which may not be written to."""
+
+    __slots__ = ("_copy",)
+
+    def __init__(self, name, array):
+        super().__init__(name, array)
+        self._copy = None
+
+    def as_numpy(self):
+        """A copy, as in Triton: the model may write to it, and the tensor stays as it is."""
+        if self._copy is None:
+            self._copy = self._array.copy()
+        return self._copy
