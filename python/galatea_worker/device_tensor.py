@@ -63,7 +63,7 @@ class DeviceTensor(Tensor):
         if self._source is not None:
             return self._source.__dlpack__()
         lease = self._lease
-        return export_address(lease.address, lease.device_id, self._code, self._shape, lease)
+        return export_address(lease.address, lease.device_id, self._code, self._shape, self)
 
     def __dlpack_device__(self):
         if self._source is not None:

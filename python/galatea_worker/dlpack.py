@@ -56,9 +56,17 @@ class _Exporter:
         return (_CPU, 0)
 
 
-def export(array, is_bf16):
+class _Lent(np.ndarray):
+    """An array that keeps its tensor. numpy's capsule keeps the array until the consumer is done with the memory."""
+
+    owner = None
+
+
+def export(array, is_bf16, owner):
     # numpy does not export a read-only array.
-    capsule = (array if array.flags.writeable else array.copy()).__dlpack__()
+    lent = (array if array.flags.writeable else array.copy()).view(_Lent)
+    lent.owner = owner
+    capsule = lent.__dlpack__()
     if is_bf16:
         _tensor_of(capsule).code = _BFLOAT
     return capsule
@@ -196,7 +204,8 @@ def _fetch(capsule):
 
 
 def _check_contiguous(tensor):
-    if not tensor.strides:
+    # Memory without elements has no order, and libraries give it any strides.
+    if not tensor.strides or 0 in tensor.shape[: tensor.ndim]:
         return
     expected = 1
     for i in range(tensor.ndim - 1, -1, -1):

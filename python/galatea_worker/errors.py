@@ -2,7 +2,7 @@
 import enum
 import os
 
-from .text import text_of
+from .arguments import text_of
 
 # Python's own limit of recursion. A model can raise it, and then its error would be megabytes.
 MOST_FRAMES = 1000

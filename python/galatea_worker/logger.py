@@ -4,10 +4,10 @@ import os
 import sys
 
 from . import frames
+from .arguments import text_of
 from .context import context
 from .errors import MOST_FRAMES, place_of
 from .frames import LOG_HEAD, simple_frame
-from .text import text_of
 
 
 class LogLevel(enum.IntEnum):

@@ -3,10 +3,10 @@ import enum
 import math
 
 from . import frames
+from .arguments import text_argument
 from .calls import ask, tell_metric
 from .context import context
 from .errors import TritonModelException
-from .text import text_of
 
 
 class MetricKind(enum.IntEnum):
@@ -141,10 +141,8 @@ class MetricFamily:
     HISTOGRAM = HISTOGRAM
 
     def __init__(self, name, description, kind):
-        name, description = text_of(name), text_of(description)
-        if name is None or description is None:
-            raise TypeError("MetricFamily(): incompatible arguments: name and description must be texts")
-        self._name = name
+        name = text_argument("MetricFamily", "name", name)
+        description = text_argument("MetricFamily", "description", description)
         if kind not in (COUNTER, GAUGE, HISTOGRAM):
             raise TypeError(
                 "MetricFamily(): incompatible arguments: kind must be MetricFamily.COUNTER, GAUGE or HISTOGRAM, got %r"

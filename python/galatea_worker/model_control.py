@@ -1,11 +1,11 @@
 """load_model, unload_model, is_model_ready."""
 import numpy as np
 
+from .arguments import text_argument, text_of
 from .calls import ask
 from .context import context
 from .errors import TritonModelException
 from .tensor import Tensor
-from .text import text_of
 
 
 def load_model(model_name, config="", files=None):
@@ -21,20 +21,16 @@ def load_model(model_name, config="", files=None):
 
 
 def unload_model(model_name, unload_dependents=False):
-    asked = {"name": _text(model_name), "unloadDependents": bool(unload_dependents)}
-    _control("Failed to unload model", "unloadModel", asked)
+    name = text_argument("unload_model", "model_name", model_name)
+    _control("Failed to unload model", "unloadModel", {"name": name, "unloadDependents": bool(unload_dependents)})
 
 
 def is_model_ready(model_name, model_version=""):
-    asked = {"name": _text(model_name), "version": _text(model_version)}
+    name = text_argument("is_model_ready", "model_name", model_name)
+    # Triton takes no number here.
+    version = model_version if type(model_version) is int else text_argument("is_model_ready", "model_version", model_version)
+    asked = {"name": name, "version": version}
     return bool(_control("Failed to check model readiness", "isModelReady", asked))
-
-
-def _text(value):
-    text = text_of(value)
-    if text is None:
-        raise TypeError("incompatible function arguments: expected a str, found %r" % (value,))
-    return text
 
 
 def _control(failure, method, arguments, tensors=()):

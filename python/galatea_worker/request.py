@@ -4,11 +4,11 @@ import json
 import operator
 
 from . import bls
+from .arguments import is_listing, text_of, texts_of
 from .context import context
 from .errors import TritonModelException
 from .response import InferenceResponseSender, check_parameters
 from .tensor import Tensor
-from .text import text_of
 
 
 class MemoryType(enum.IntEnum):
@@ -86,14 +86,12 @@ class InferenceRequest:
         trace=None,
         parameters=None,
     ):
-        is_list = isinstance(requested_output_names, (list, tuple, set))
-        requested = [text_of(name) for name in requested_output_names] if is_list else [None]
-        model, text_id = text_of(model_name), text_of(request_id)
+        model, id, names = text_of(model_name), text_of(request_id), texts_of(requested_output_names)
         if (
-            not isinstance(inputs, (list, tuple))
-            or None in requested
+            not is_listing(inputs)
+            or names is None
             or model is None
-            or text_id is None
+            or id is None
             or correlation_id is None
             or not is_integer(model_version, -(2**63), 2**63 - 1)
             or not is_integer(flags, 0, 2**32 - 1)
@@ -114,16 +112,16 @@ class InferenceRequest:
             if not isinstance(tensor, Tensor):
                 raise TritonModelException(
                     "Input tensor for request with id '%s' and model name '%s' should not be empty."
-                    % (text_id, model)
+                    % (id, model)
                 )
         self._handle = 0
-        self._request_id = text_id
+        self._request_id = id
         self._correlation_id = correlation_id if isinstance(correlation_id, str) else operator.index(correlation_id)
         self._flags = operator.index(flags)
         self._timeout = operator.index(timeout)
         self._priority = 0
         self._inputs = list(inputs)
-        self._requested = requested
+        self._requested = names
         self._places = None
         self._model_name = model
         self._model_version = operator.index(model_version)

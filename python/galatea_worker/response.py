@@ -1,5 +1,6 @@
 """InferenceResponse and the sender of responses."""
 from . import frames
+from .arguments import is_listing
 from .codec import FrameWriter, write_response
 from .context import context
 from .errors import TritonError, TritonModelException
@@ -36,7 +37,7 @@ class InferenceResponse:
     __slots__ = ("_output_tensors", "_error", "_parameters")
 
     def __init__(self, output_tensors=(), error=None, parameters=None):
-        if not isinstance(output_tensors, (list, tuple)) or (error is not None and not isinstance(error, TritonError)):
+        if not is_listing(output_tensors) or (error is not None and not isinstance(error, TritonError)):
             raise TypeError(
                 "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
                 "    1. c_python_backend_utils.InferenceResponse(output_tensors: List[c_python_backend_utils.Tensor] = "
@@ -53,7 +54,7 @@ class InferenceResponse:
                     "List[c_python_backend_utils.Tensor] = [], error: c_python_backend_utils.TritonError = None, "
                     "parameters: object = None)\n\nInvoked with: %r" % (output_tensors,)
                 )
-        self._output_tensors = output_tensors
+        self._output_tensors = output_tensors if type(output_tensors) in (list, tuple) else list(output_tensors)
         self._error = error
         allowed = _TRITON_PARAMETERS if context.follows_triton else _PARAMETERS
         self._parameters = None if parameters is None else check_parameters(parameters, *allowed)

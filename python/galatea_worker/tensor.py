@@ -3,8 +3,8 @@ import struct
 
 import numpy as np
 
+from .arguments import text_argument, text_of
 from .errors import TritonModelException
-from .text import text_of
 
 # Codes are Triton's TRITONSERVER_datatype_enum; BF16 has no numpy type and is kept as its raw 16 bits.
 BYTES = 13
@@ -84,15 +84,15 @@ class Tensor:
     __slots__ = ("_name", "_array", "_code", "_shape", "_data", "_offset", "_size", "__weakref__")
 
     def __init__(self, name, array):
-        if not isinstance(array, np.ndarray) or not isinstance(name, str):
-            text = text_of(name)
-            if not isinstance(array, np.ndarray) or text is None:
-                raise TypeError(
-                    "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
-                    "    1. c_python_backend_utils.Tensor(arg0: str, arg1: numpy.ndarray)\n\n"
-                    "Invoked with: %r, %r" % (name, array)
-                )
-            name = text
+        given = name
+        if type(name) is not str:
+            name = text_of(name)
+        if name is None or not isinstance(array, np.ndarray):
+            raise TypeError(
+                "__init__(): incompatible constructor arguments. The following argument types are supported:\n"
+                "    1. c_python_backend_utils.Tensor(arg0: str, arg1: numpy.ndarray)\n\n"
+                "Invoked with: %r, %r" % (given, array)
+            )
         if name == "":
             raise TritonModelException("Tensor name cannot be an empty string.")
         dtype = array.dtype
@@ -195,7 +195,7 @@ class Tensor:
     def to_dlpack(self):
         from .dlpack import export
 
-        return export(self._dlpack_array(), self._code == BF16)
+        return export(self._dlpack_array(), self._code == BF16, self)
 
     def __dlpack__(self, *, stream=None, **_):
         return self.to_dlpack()
@@ -207,6 +207,7 @@ class Tensor:
     def from_dlpack(name, tensor):
         from .dlpack import consume, on_device
 
+        name = text_argument("from_dlpack", "name", name)
         if name == "":
             raise TritonModelException("Tensor name cannot be an empty string.")
         source = on_device(tensor)
@@ -217,7 +218,23 @@ class Tensor:
         array, is_bf16 = consume(tensor)
         if is_bf16:
             return Tensor.from_raw(name, BF16, array.shape, array)
-        return Tensor(name, array)
+        return LentTensor(name, array)
 
     def __repr__(self):
         return "<Tensor %r %s %s>" % (self._name, NAMES[self._code], list(self._shape))
+
+
+class LentTensor(Tensor):
+    """A tensor in the memory of another library, which may not be written to."""
+
+    __slots__ = ("_copy",)
+
+    def __init__(self, name, array):
+        super().__init__(name, array)
+        self._copy = None
+
+    def as_numpy(self):
+        """A copy, as in Triton: the model may write to it, and the tensor stays as it is."""
+        if self._copy is None:
+            self._copy = self._array.copy()
+        return self._copy

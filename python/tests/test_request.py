@@ -1,14 +1,74 @@
 """What a request to another model takes, and what it says about anything else."""
 import unittest
+from collections import deque
 
 import numpy as np
 from galatea_worker.errors import TritonError, TritonModelException
+from galatea_worker.logger import Logger
+from galatea_worker.metrics import MetricFamily
+from galatea_worker.model_control import is_model_ready, load_model, unload_model
 from galatea_worker.request import InferenceRequest
+from galatea_worker.response import InferenceResponse
 from galatea_worker.tensor import Tensor
 
 
 def request(**changes):
     return InferenceRequest(**{"model_name": "m", "inputs": [], "requested_output_names": [], **changes})
+
+
+class TextsTest(unittest.TestCase):
+    def test_a_text_may_be_the_bytes_of_an_element_of_a_string_tensor(self):
+        element = np.array([b"m"], dtype=np.object_)[0]
+        for text in (element, np.bytes_(b"m"), bytearray(b"m"), np.str_("m")):
+            with self.subTest(text=text):
+                made = request(model_name=text, request_id=text, requested_output_names=[text])
+                self.assertEqual((made._model_name, made.request_id(), made.requested_output_names()), ("m", "m", {"m"}))
+                self.assertEqual({type(made._model_name), type(made.request_id())}, {str})
+                self.assertEqual(Tensor(text, np.zeros(1)).name(), "m")
+                self.assertEqual(Tensor.from_dlpack(text, np.zeros(1)).name(), "m")
+                self.assertEqual(TritonError(text).message(), "m")
+        with self.assertRaises(UnicodeDecodeError):
+            request(model_name=b"\xff")
+
+    def test_names_and_tensors_may_come_in_anything_that_has_an_order(self):
+        tensor = Tensor("a", np.zeros(1))
+        tensors = np.empty(1, dtype=np.object_)
+        tensors[0] = tensor
+        for inputs in ([tensor], (tensor,), deque([tensor]), tensors):
+            self.assertEqual(request(inputs=inputs).inputs(), [tensor])
+            self.assertEqual(InferenceResponse(inputs).output_tensors(), [tensor])
+        for names in (["a"], ("a",), {"a"}, deque(["a"]), np.array(["a"]), np.array([b"a"], dtype=np.object_)):
+            self.assertEqual(request(requested_output_names=names).requested_output_names(), {"a"})
+
+    def test_what_is_no_text_and_no_list_is_refused(self):
+        for changes in (
+            {"model_name": None},
+            {"model_name": 5},
+            {"request_id": None},
+            {"requested_output_names": "a"},
+            {"requested_output_names": b"a"},
+            {"requested_output_names": [5]},
+            {"requested_output_names": {"a": 1}},
+            {"inputs": None},
+            {"inputs": "a"},
+            {"inputs": iter([])},
+        ):
+            with self.subTest(**changes), self.assertRaisesRegex(TypeError, "incompatible constructor arguments"):
+                request(**changes)
+        for wrong in (5, None):
+            for action in (
+                lambda: Tensor(wrong, np.zeros(1)),
+                lambda: Tensor.from_dlpack(wrong, np.zeros(1)),
+                lambda: TritonError(wrong),
+                lambda: Logger.log_info(wrong),
+                lambda: MetricFamily(wrong, "d", MetricFamily.COUNTER),
+                lambda: MetricFamily("n", wrong, MetricFamily.COUNTER),
+                lambda: is_model_ready(wrong),
+                lambda: load_model(wrong),
+                lambda: unload_model(wrong),
+            ):
+                with self.assertRaisesRegex(TypeError, "incompatible"):
+                    action()
 
 
 class NumbersTest(unittest.TestCase):
@@ -29,16 +89,6 @@ class NumbersTest(unittest.TestCase):
                 request(**changes)
         with self.assertRaises(TypeError):
             request().set_flags("1")
-
-    def test_bytes_are_texts(self):
-        # The elements of a BYTES tensor, which models give on as names of models and outputs.
-        asked = request(model_name=b"m", request_id=np.bytes_(b"one"), requested_output_names=[b"OUT", "OTHER"])
-        self.assertEqual((asked.request_id(), asked.requested_output_names()), ("one", {"OUT", "OTHER"}))
-        self.assertEqual(Tensor(b"IN", np.ones(1)).name(), "IN")
-        self.assertEqual(TritonError(b"boom").message(), "boom")
-        for changes in ({"model_name": b"\xff"}, {"request_id": bytearray(b"x")}, {"requested_output_names": [1]}):
-            with self.subTest(**changes), self.assertRaisesRegex(TypeError, "incompatible constructor arguments"):
-                request(**changes)
 
     def test_a_correlation_id_is_an_integer_or_a_text(self):
         for correlation_id in (-1, 1.5, 2**64, b"x"):

@@ -1,4 +1,5 @@
 """Tensor, string elements, DLPack."""
+import sys
 import unittest
 
 import numpy as np
@@ -68,9 +69,35 @@ class DLPackTest(unittest.TestCase):
         tensor = Tensor("a", array)
         self.assertEqual(tensor.__dlpack_device__(), (1, 0))
         for source in [tensor.to_dlpack(), array, tensor]:
-            back = Tensor.from_dlpack("b", source).as_numpy()
-            np.testing.assert_array_equal(back, array)
-            self.assertEqual(back.ctypes.data, array.ctypes.data)
+            back = Tensor.from_dlpack("b", source)
+            np.testing.assert_array_equal(back.as_numpy(), array)
+            self.assertEqual(back.raw().obj.ctypes.data, array.ctypes.data)
+
+    def test_the_array_of_a_tensor_of_dlpack_may_be_written_to_and_the_tensor_stays(self):
+        source = np.zeros(2)
+        tensor = Tensor.from_dlpack("a", source)
+        tensor.as_numpy()[...] = 7
+        self.assertEqual(tensor.as_numpy().tolist(), [7, 7])
+        self.assertEqual(Tensor.from_dlpack("b", tensor.to_dlpack()).as_numpy().tolist(), [0, 0])
+        self.assertEqual((source.tolist(), bytes(tensor.raw())), ([0, 0], bytes(16)))
+
+    def test_memory_without_elements_has_no_order(self):
+        for shape in [(0,), (0, 3), (3, 0), (2, 0, 4), (0, 0)]:
+            tensor = Tensor.from_dlpack("a", np.zeros(shape, np.float32))
+            self.assertEqual((tensor.shape(), bytes(tensor.raw())), (list(shape), b""))
+            self.assertEqual(Tensor.from_dlpack("b", tensor.to_dlpack()).shape(), list(shape))
+
+    def test_a_capsule_keeps_its_tensor_until_it_is_gone(self):
+        raw = np.array([0x3F80], np.uint16)
+        for tensor in [Tensor("a", np.arange(3)), Tensor.from_raw("a", BF16, raw.shape, raw)]:
+            before = sys.getrefcount(tensor)
+            capsule = tensor.to_dlpack()
+            self.assertEqual(sys.getrefcount(tensor), before + 1)
+            back = Tensor.from_dlpack("b", capsule)
+            del capsule
+            self.assertEqual(sys.getrefcount(tensor), before + 1)
+            del back
+            self.assertEqual(sys.getrefcount(tensor), before)
 
     def test_bfloat16_has_no_numpy_form_but_goes_through_dlpack(self):
         raw = np.array([0x3F80, 0x4000], np.uint16)

@@ -64,7 +64,12 @@ export class PythonModels {
   readonly engine: Engine
   #isOurs = false
 
-  private constructor(folder: string, settings: Record<string, string>, sharedDirectory: string) {
+  private constructor(
+    folder: string,
+    settings: Record<string, string>,
+    sharedDirectory: string,
+    followsTriton: boolean,
+  ) {
     this.folder = folder
     const clock = new SystemClock()
     const { log } = this
@@ -84,8 +89,9 @@ export class PythonModels {
       metrics: this.metrics,
     }
     const options = new Map(Object.entries({ interpreter: testPython, ...settings }))
-    const backend = new PythonBackend({ clock, log, services }, options)
-    const shared = new PythonBackend({ clock, log, services }, options, { name: 'shared', directory: sharedDirectory })
+    const dependencies = { clock, log, services, followsTriton }
+    const backend = new PythonBackend(dependencies, options)
+    const shared = new PythonBackend(dependencies, options, { name: 'shared', directory: sharedDirectory })
     const backends = new Map([backend, shared].map((made) => [made.name, made]))
     const repository = new ModelRepository(
       { log, store: new LocalStore() },
@@ -109,6 +115,7 @@ export class PythonModels {
     models: Record<string, ModelText>,
     settings: Record<string, string> = {},
     sharedDirectory = '/nowhere',
+    followsTriton = false,
   ): Promise<PythonModels> {
     const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'galatea-python-'))
     for (const [name, { code, config, file = 'model.py' }] of Object.entries(models)) {
@@ -117,7 +124,7 @@ export class PythonModels {
       if (code !== '') fs.writeFileSync(program, code)
       if (config !== '') fs.writeFileSync(path.join(folder, name, 'config.pbtxt'), config)
     }
-    const loaded = new PythonModels(folder, settings, sharedDirectory)
+    const loaded = new PythonModels(folder, settings, sharedDirectory, followsTriton)
     loaded.#isOurs = true
     await loaded.engine.start()
     return loaded
@@ -125,7 +132,7 @@ export class PythonModels {
 
   /** A repository that is there already, and stays. */
   static async open(folder: string): Promise<PythonModels> {
-    const opened = new PythonModels(folder, {}, '/nowhere')
+    const opened = new PythonModels(folder, {}, '/nowhere', false)
     await opened.engine.start()
     return opened
   }

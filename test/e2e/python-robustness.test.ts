@@ -214,6 +214,15 @@ test('a worker that ends during a long import fails the load with the reason, at
   fs.rmSync(folder, { recursive: true })
 })
 
+test('a worker that ends in initialize is told in the words of Triton with --triton-defaults, and the log says how', async () => {
+  const code = 'import os\nclass TritonPythonModel:\n    def initialize(self, args):\n        os.kill(os.getpid(), 9)\n'
+  const loaded = await PythonModels.load({ gone: { code, config: textConfig } }, {}, '/nowhere', true)
+  assert.match(loaded.failure('gone'), /Stub process 'gone(_0)+' is not healthy\.$/)
+  const told = loaded.log.entries.find(({ message }) => message === 'worker ended while starting')
+  assert.equal(told?.fields['reason'], 'it was ended by SIGKILL')
+  await loaded.close()
+})
+
 test('kill -9 of the server ends its workers, even one in an endless loop, and leaves no shared memory behind', async () => {
   const program = `
     import { PythonModels, textConfig } from ${JSON.stringify(path.join(import.meta.dirname, 'python-models-under-test.ts'))}

@@ -71,7 +71,7 @@ export class PythonModel implements LoadedModel {
       tritonDeathText: (reason) =>
         reason.startsWith(overdueStart)
           ? `Failed to process the request(s) for model '${spec.name}', message: ${reason}`
-          : `Stub process '${spec.name}' is not healthy.`,
+          : unhealthy(spec.name),
     })
   }
 
@@ -101,7 +101,10 @@ export class PythonModel implements LoadedModel {
     try {
       // Before the model is imported: its libraries start a thread for each core that they find.
       await pinWorker(link.pid, spec.cores)
-      await link.initialize(this.#initializeBody(spec, link.regions?.limits ?? null))
+      await link.initialize(
+        this.#initializeBody(spec, link.regions?.limits ?? null),
+        this.#settings.followsTriton ? (reason) => this.#endedWhileStarting(spec.name, reason) : null,
+      )
       this.#supply.learn(link)
       return worker
     } catch (reason) {
@@ -110,6 +113,12 @@ export class PythonModel implements LoadedModel {
     } finally {
       this.#starting.delete(link)
     }
+  }
+
+  /** Triton's words do not say how the process ended, so the log does. */
+  #endedWhileStarting(instance: string, reason: string): string {
+    this.#dependencies.log.error('worker ended while starting', { model: this.#source.name, instance, reason })
+    return unhealthy(instance)
   }
 
   #initializeBody(spec: InstanceSpec, memory: SharedMemoryLimits | null): unknown {
@@ -135,6 +144,9 @@ export class PythonModel implements LoadedModel {
     }
   }
 }
+
+/** What Triton says of an instance whose process has ended. */
+const unhealthy = (instance: string): string => `Stub process '${instance}' is not healthy.`
 
 /** The PyTorch backend reads tensors on its GPU, and a Python model says whether it does. */
 const wantsHostInputs = (config: ModelConfig): boolean =>

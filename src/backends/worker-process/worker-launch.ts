@@ -56,6 +56,7 @@ export class WorkerLink {
   #owner: WorkerOwner | null = null
   #pending: Pending | null = null
   #exitReason: string | null = null
+  #endedWords: ((reason: string) => string) | null = null
   /** The callers of `gone` that wait. */
   readonly #onGone: (() => void)[] = []
 
@@ -131,7 +132,9 @@ export class WorkerLink {
     return JSON.parse(readText(await this.ask(toWorker.completeConfig, fromWorker.configCompleted, body)))
   }
 
-  async initialize(body: unknown): Promise<void> {
+  /** `endedWords`: the error of a process that ends meanwhile, where it is not the usual one. */
+  async initialize(body: unknown, endedWords: ((reason: string) => string) | null = null): Promise<void> {
+    this.#endedWords = endedWords
     await this.ask(toWorker.initialize, fromWorker.initialized, body)
   }
 
@@ -174,9 +177,9 @@ export class WorkerLink {
       return new ServerError('INTERNAL', this.#settings.words.missing(executable))
     }
     if (failure !== null) return new ServerError('INTERNAL', `'${executable}' cannot be started: ${reason}`)
-    return new ServerError(
-      'INTERNAL',
-      `the ${this.#settings.words.noun} of model '${this.#settings.modelName}' ended while starting: ${reason}`,
-    )
+    const { words, modelName } = this.#settings
+    const text =
+      this.#endedWords?.(reason) ?? `the ${words.noun} of model '${modelName}' ended while starting: ${reason}`
+    return new ServerError('INTERNAL', text)
   }
 }
