@@ -1,10 +1,11 @@
 import { ownText } from '../../base/own-text.ts'
 import { assert } from '../../base/assert.ts'
+import { percentDecoded } from '../../base/percent-decoded.ts'
 import { everyOtherPath, type Route } from './route.ts'
 
 export type RouteMatch = {
   readonly route: Route
-  /** The first parameter of the path that is not the version; '' when there is none. */
+  /** The first parameter of the path that is not the version, decoded; '' when there is none. */
   readonly modelName: string
   /** The model that the path names; '' where its first parameter is something else. */
   readonly model: string
@@ -46,6 +47,7 @@ const longestKnownTarget = 256
 /**
  * Finds the route of a request's target. Paths are compared as they were sent: no percent-decoding, no trailing slash,
  * the query set aside, as in Triton. Literal text comes before a parameter, and an earlier route before a later one.
+ * A name is decoded here, once: who may use it is then judged by the name that it stands for.
  * Some routes take capital letters for small ones, where no other route has the path as it was sent.
  */
 export class Router {
@@ -123,7 +125,8 @@ function matchFrom(
   const route = junction.endings.get(words.slice(at))
   if (route !== undefined) {
     const isOfModel = route.path.indexOf('{model}') === route.path.indexOf('{')
-    return { route, modelName: name, model: isOfModel ? name : '', modelVersion: version }
+    const modelName = decodedName(name)
+    return { route, modelName, model: isOfModel ? modelName : '', modelVersion: version }
   }
   for (const { text, end, next } of junction.branches) {
     if (!words.startsWith(text, at)) continue
@@ -138,6 +141,13 @@ function matchFrom(
     if (match !== null) return match
   }
   return null
+}
+
+/** Clients encode spaces and letters beyond ASCII. A name that would leave its place in a path stays as it was sent. */
+function decodedName(sent: string): string {
+  if (!sent.includes('%')) return sent
+  const name = percentDecoded(sent)
+  return name === null || /[\p{Cc}/\\]|^\.{1,2}$/u.test(name) ? sent : name
 }
 
 /** Where the parameter ends; not beyond `start` when there is no parameter. */
