@@ -98,7 +98,7 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
       bodyLimitBytes: bodyLimitBytes(options),
       protocol: 'http',
       hasFlags: true,
-      closesMalformed: wording.isTriton,
+      readsLikeTriton: wording.isTriton,
       ...home,
     },
     httpRoutes(parts, options),

@@ -189,8 +189,8 @@ def other_pythons():
     if is_command():
         return "Or name the Python that has it with --python PROGRAM, or %s." % venv
     return (
-        "Or %s, name the Python that has it with --backend-config=<backend>,interpreter=PROGRAM, or give the model an environment "
-        "with the parameter EXECUTION_ENV_PATH." % venv
+        "Or %s, name the Python that has it with --python PROGRAM (for one backend: --backend-config=<backend>,interpreter=PROGRAM), "
+        "or give the model an environment with the parameter EXECUTION_ENV_PATH." % venv
     )
 
 

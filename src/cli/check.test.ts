@@ -271,6 +271,16 @@ test('a wrong command line or an unreadable repository has status 2', async () =
   assert.match(help.stdout, /^Usage: galatea check <repository…>/)
 })
 
+test('a repository without models is a warning, so that a wrong folder is noticed', async (t) => {
+  const root = await repositoryOf(t, { 'models/.git/': '' })
+  const { status, stdout } = await check([join(root, 'models')])
+  assert.equal(status, 0)
+  assert.match(
+    stdout,
+    /models: warning: no folder with a model is in it.*\[empty\]\n.*\n0 errors, 1 warning in 0 models/,
+  )
+})
+
 test('the rules of access are checked alone, or with the models that they name', async (t) => {
   const rules = 'keys: keys.json\nroles: { caller: { allow: ["inference@vision-*", "metadata@sound"] } }\n'
   const grants = 'grants: [{ to: { key: "web-*" }, role: caller }]\n'

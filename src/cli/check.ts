@@ -98,7 +98,8 @@ export async function runCheck(args: readonly string[], io: CheckIo, parts: Chec
       [...copies.keys()],
     )
     const ofModels = found.findings.map((finding) => atItsAddress(finding, copies))
-    report = { ...found, findings: [...(await ruleFindings(settings, found.models)), ...ofModels] }
+    const ofAll = found.models.length === 0 && ofModels.length === 0 ? settings.roots.map(nothingIn) : ofModels
+    report = { ...found, findings: [...(await ruleFindings(settings, found.models)), ...ofAll] }
   } catch (reason) {
     io.stderr(`galatea check: ${settings.roots.some(isCloudPath) ? reasonOf(reason) : messageOf(reason)}\n`)
     return 2
@@ -110,6 +111,18 @@ export async function runCheck(args: readonly string[], io: CheckIo, parts: Chec
   io.stdout(settings.isJson ? reportJson(report) : reportText(report))
   return report.findings.some((finding) => finding.severity === 'error') ? 1 : 0
 }
+
+/** A pipeline that names a wrong folder would find nothing wrong for good. */
+const nothingIn = (root: string): LintFinding => ({
+  severity: 'warning',
+  rule: 'empty',
+  model: '',
+  file: root,
+  line: null,
+  column: null,
+  message: 'no folder with a model is in it, so nothing was checked',
+  fix: "name the folder that holds the folders of models; 'galatea init' puts a model into one",
+})
 
 async function ruleFindings(
   { accessConfigFile, actionsFile }: CheckSettings,

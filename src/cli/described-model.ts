@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { notStarted } from '../base/not-started.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { OnnxFileTensor } from '../onnx-file/onnx-file.ts'
 import { dataTypeOfConfig } from '../tensor/data-type.ts'
@@ -80,7 +81,7 @@ function ask(backend: string, file: string, { command, python, allowsPickles }: 
       .setEncoding('utf8')
       .on('data', (text: string) => void (stderr = (stderr + text).slice(-maxErrorLength)))
     child.once('error', (reason) => {
-      const message = `'${python}' cannot be started (${messageOf(reason)}); name a Python that has the framework with --python`
+      const message = `${notStarted(python, messageOf(reason))}; name a Python that has the framework with --python`
       reject(new ServerError('UNAVAILABLE', message))
     })
     child.once('close', (code) => {

@@ -8,6 +8,7 @@ import path from 'node:path'
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describedProblem, readAccessFile } from '../access/access-file.ts'
+import { notStarted } from '../base/not-started.ts'
 import { messageOf } from '../base/server-error.ts'
 import { interpreterOf } from '../config/backend-interpreter.ts'
 import { countGpus } from '../open-gpus.ts'
@@ -113,7 +114,7 @@ async function python({ engine }: ServerOptions): Promise<Finding> {
     return ok('Python', `${interpreter} ${version} with numpy ${numpy}`)
   } catch (reason) {
     const advice = 'needed for Python models only: install python3 and numpy, or name one with --python PATH'
-    return warn('Python', `${interpreter} does not start (${messageOf(reason).split('\n', 1)[0]})`, advice)
+    return warn('Python', notStarted(interpreter, messageOf(reason).split('\n', 1)[0] ?? ''), advice)
   }
 }
 

@@ -18,6 +18,8 @@ that is there already gets one more version. Nothing of the archive is run.
   --name=<name>                 name of the model in place of the archive's (with one archive)
   --install-requirements[=<python>]   run pip for the archive's requirements.txt, into the version folder
   --help
+
+Exit status: 0, 1 when an archive could not be imported (models of those before it stay), 2 for a mistake on the command line.
 `
 
 const limits = { maxEntries: mostArchiveEntries, maxUnpackedBytes: 64 * 1024 ** 3 }

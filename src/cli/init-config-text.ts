@@ -103,16 +103,14 @@ function tensorEntry({ name, dataType, shape }: OnnxFileTensor, isBatching: bool
   return `  {\n${lines.join('\n')}\n  }`
 }
 
-const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, '?')
+/** What is no letter, digit, sign or plain space: it is not seen, or moves what stands beside it. */
+const unreadable = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu
 
-/** A string of the text format. Characters that are not plain ASCII become octal escapes of their UTF-8 bytes. */
-export function quotedText(text: string): string {
-  let body = ''
-  for (const byte of Buffer.from(text)) {
-    const character = String.fromCharCode(byte)
-    if (character === '"' || character === '\\') body += `\\${character}`
-    else if (byte >= 0x20 && byte < 0x7f) body += character
-    else body += `\\${byte.toString(8).padStart(3, '0')}`
-  }
-  return `"${body}"`
-}
+const oneLine = (text: string): string => text.replaceAll(unreadable, '?')
+
+/** A string of the text format. What people cannot read becomes octal escapes of its UTF-8 bytes. */
+export const quotedText = (text: string): string =>
+  `"${text.replaceAll(/["\\]/g, '\\$&').replaceAll(unreadable, octalEscapes)}"`
+
+const octalEscapes = (character: string): string =>
+  [...Buffer.from(character)].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')

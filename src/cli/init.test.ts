@@ -5,6 +5,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { addSubModel, buildOnnx, floats, identityModel, type OnnxModel } from '../../test/fixtures/onnx/build-onnx.ts'
 import { parseModelConfigText } from '../repository/text-format-reader.ts'
+import { quotedText } from './init-config-text.ts'
 import { nextSteps } from './next-steps.ts'
 import { runInit } from './init.ts'
 
@@ -111,6 +112,8 @@ test('names with quotes and other letters survive in the configuration', async (
   const model = { ...odd, inputs: [{ name, type: 'FP32', shape: [null, 'x\ny'] } as const], nodes: [] }
   await init(await written(model), '--repository', repository(), '--name', 'm')
   assert.equal((await configOf('m')).input[0]?.name, name)
+  assert.equal(quotedText('größe "m²" 身長'), '"größe \\"m²\\" 身長"')
+  assert.equal(quotedText('a\u202eb\n'), '"a\\342\\200\\256b\\012"')
 })
 
 test('scalars, open dimensions and outputs without a shape are written so that the server can load them', async () => {
@@ -139,6 +142,9 @@ test('mistakes on the command line are named', async () => {
   assert.match((await init(file)).stderr, /--repository/)
   assert.match((await init(file, '--repository', repository(), '--name', '../m')).stderr, /path traversal/)
   assert.match((await init(file, '--repository', repository(), '--max-batch-size', 'x')).stderr, /whole number/)
+  const code = path.join(path.dirname(file), 'model.py')
+  await writeFile(code, '')
+  assert.match((await init(code, '--repository', repository())).stderr, /is code.*galatea init --template python/)
   assert.match((await init(file, '--repositry', 'x')).stderr, /did you mean '--repository'/)
   assert.equal((await init('--help')).status, 0)
 })

@@ -35,6 +35,12 @@ export function formatOf(file: string): ModelFormat {
   const isSavedModel = statSync(path.join(file, 'saved_model.pb'), { throwIfNoEntry: false })?.isFile() === true
   const format = isSavedModel ? savedModel : Object.hasOwn(formats, extension) ? formats[extension] : undefined
   if (format !== undefined) return format
+  if (extension === '.py' || extension === '.ts') {
+    throw new ServerError(
+      'INVALID_ARG',
+      `'${file}' is code, and not a file of weights: 'galatea init --template ${extension === '.py' ? 'python' : 'typescript'}' makes the folders and the config.pbtxt of such a model; put your file in the place of its model${extension}`,
+    )
+  }
   throw new ServerError(
     'INVALID_ARG',
     `'${file}' is of no known format: expected a name that ends in ${Object.keys(formats).join(', ')}, the folder of a SavedModel, or a folder of Hugging Face (with a config.json)`,

@@ -1,5 +1,6 @@
 // Runs a Python of the user's: for programs that make models, and to see which packages it has.
 
+import { notStarted } from '../base/not-started.ts'
 import { runProgram } from '../base/run-program.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import { printable } from './printable.ts'
@@ -11,7 +12,7 @@ const maxOutputLength = 4000
 export async function runPython(python: string, args: readonly string[], folder?: string): Promise<string> {
   const options = folder === undefined ? {} : { cwd: folder }
   const { code, stdout, stderr } = await runProgram(python, args, maxOutputLength, options).catch((reason: unknown) => {
-    const message = `'${python}' cannot be started (${messageOf(reason)}); install Python 3, or name one with --python`
+    const message = `${notStarted(python, messageOf(reason))}; install Python 3, or name one with --python`
     throw new ServerError('UNAVAILABLE', message)
   })
   if (code === 0) return stdout

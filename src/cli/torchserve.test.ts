@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { runImport } from './import-archive.ts'
-import { parseProperties, torchserveFlagsOf, withEnvironment } from './torchserve.ts'
+import { parseProperties, runTorchserve, torchserveFlagsOf, withEnvironment } from './torchserve.ts'
 
 test('a properties file has comments, continued lines, and = or : between key and value', () => {
   const text =
@@ -164,4 +164,11 @@ test('an archive that cannot be imported leaves no repository behind that was no
   } finally {
     await rm(root, { recursive: true })
   }
+})
+
+test('--help tells what the command takes, and starts nothing', async () => {
+  let said = ''
+  const write = (text: string): void => void (said += text)
+  assert.equal(await runTorchserve(['--help'], { stdout: write, stderr: write }), 0)
+  assert.match(said, /^Usage: galatea torchserve /)
 })

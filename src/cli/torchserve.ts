@@ -220,13 +220,25 @@ const flagsOfWord: Readonly<Record<string, readonly string[]>> = {
   '--model-api-enabled': ['--torchserve-enable-model-api'],
 }
 
+const help = `Usage: galatea torchserve [words of torchserve] [flags of galatea serve]
+
+  galatea torchserve --start --model-store model_store --models all --ts-config config.properties --disable-token-auth
+  galatea torchserve --model-store model_store --models resnet=resnet.mar --python venv/bin/python
+
+docs/guide/moving-from-torchserve.md says what each word and each key of config.properties does here.
+`
+
 /** Resolves with the exit code. */
 export async function runTorchserve(args: string[], io: CommandIo): Promise<number> {
+  if (args.includes('--help') || args.includes('-h')) {
+    io.stdout(help)
+    return 0
+  }
   if (args.includes('--stop')) {
     io.stderr('galatea torchserve: --stop is not needed: the server runs in the foreground and ends with SIGTERM\n')
     return 2
   }
-  return serveTranslated('torchserve', io, async () => torchserveFlagsOf(args, await settingsOf(args)))
+  return serveTranslated('torchserve', io, async () => torchserveFlagsOf(args, await settingsOf(args)), help)
 }
 
 async function settingsOf(args: readonly string[]): Promise<Settings> {

@@ -3,11 +3,19 @@
 import type { CommandIo } from './command-io.ts'
 import { runServe } from './serve.ts'
 
-const help = `usage: galatea work --model NAME --queue KIND:NAME [--output KIND:NAME] [--group NAME] [--concurrency N] [flags of galatea serve]
+const help = `Usage: galatea work --model NAME --queue KIND:NAME [--output KIND:NAME] [--group NAME] [--concurrency N] [flags of galatea serve]
 
 Runs a model over the messages of a queue, until the process is ended. KIND is redis, rabbitmq or kafka.
 
   galatea work --model digits --queue redis:in --output redis:out --jobs-redis redis://127.0.0.1:6379 --model-repository models
+
+  --model NAME           the model that answers
+  --queue KIND:NAME      where the messages come from; --jobs-redis, --jobs-rabbitmq or --jobs-kafka says where it is
+  --output KIND:NAME     where the answers go
+  --group NAME           workers of one group share the messages
+  --concurrency N        messages under way at a time
+
+docs/guide/jobs.md says what a message holds. Exit status: 0 after a signal, 1 when the worker cannot start.
 `
 
 const nameKeys: Readonly<Record<string, string>> = { redis: 'stream', rabbitmq: 'queue', kafka: 'topic' }

@@ -15,12 +15,17 @@ export type SnippetCall = {
   readonly version: string
   readonly inputs: readonly SnippetInput[]
   readonly isDecoupled: boolean
+  /** The server asks for a key. A snippet reads it from the variable KEY: it is to be shared, and the key is not. */
+  readonly hasKey: boolean
 }
+
+/** An option of curl and of grpcurl, which take it alike. */
+export const keyOption = (hasKey: boolean): string => (hasKey ? ' -H "x-api-key: $KEY"' : '')
 
 const mostValues = 256
 
 const pathOf = ({ model, version }: SnippetCall): string =>
-  `/v2/models/${model}${version === '' ? '' : `/versions/${version}`}`
+  `/v2/models/${encodeURIComponent(model)}${version === '' ? '' : `/versions/${version}`}`
 
 const valuesText = ({ values, shape }: SnippetInput): string => {
   if (values === null) return '[]'
@@ -37,13 +42,13 @@ export function curlSnippet(call: SnippetCall): string {
   const path = `${call.origin}${pathOf(call)}`
   if (call.isDecoupled) {
     const body = `{${call.inputs.map((input) => `${JSON.stringify(input.name)}: ${valueOrList(input)}`).join(', ')}}`
-    return `curl -N ${quoted(`${path}/generate_stream`)} -d ${quoted(body)}`
+    return `curl -N ${quoted(`${path}/generate_stream`)}${keyOption(call.hasKey)} -d ${quoted(body)}`
   }
   const inputs = call.inputs.map(
     (input) =>
       `  {"name": ${JSON.stringify(input.name)}, "shape": [${input.shape.join(', ')}], "datatype": "${input.dataType}", "data": ${valuesText(input)}}`,
   )
-  return `curl ${quoted(`${path}/infer`)} -d ${quoted(`{"inputs": [\n${inputs.join(',\n')}\n]}`)}`
+  return `curl ${quoted(`${path}/infer`)}${keyOption(call.hasKey)} -d ${quoted(`{"inputs": [\n${inputs.join(',\n')}\n]}`)}`
 }
 
 const valueOrList = (input: SnippetInput): string =>
@@ -71,13 +76,15 @@ export function pythonSnippet(call: SnippetCall): string {
     `input_${i} = httpclient.InferInput(${JSON.stringify(input.name)}, [${input.shape.join(', ')}], "${input.dataType}")`,
     `input_${i}.set_data_from_numpy(np.array(${pythonValues(input)}, dtype=${numpyType(input.dataType)}).reshape([${input.shape.join(', ')}]))`,
   ])
+  const headers = call.hasKey ? ', headers={"x-api-key": os.environ["KEY"]}' : ''
   return [
+    ...(call.hasKey ? ['import os', ''] : []),
     'import numpy as np',
     'import tritonclient.http as httpclient',
     '',
     `client = httpclient.InferenceServerClient("${host}"${call.origin.startsWith('https') ? ', ssl=True' : ''})`,
     ...lines,
-    `answer = client.infer(${JSON.stringify(call.model)}, [${call.inputs.map((_, i) => `input_${i}`).join(', ')}]${version})`,
+    `answer = client.infer(${JSON.stringify(call.model)}, [${call.inputs.map((_, i) => `input_${i}`).join(', ')}]${version}${headers})`,
     'for output in answer.get_response()["outputs"]:',
     '    print(output["name"], answer.as_numpy(output["name"]))',
   ].join('\n')
@@ -88,7 +95,7 @@ export function typescriptSnippet(call: SnippetCall): string {
   const head = [
     `import { createHttpClient } from 'galatea/client'`,
     '',
-    `const client = createHttpClient({ url: '${call.origin}' })`,
+    `const client = createHttpClient({ url: '${call.origin}'${call.hasKey ? ", headers: { 'x-api-key': process.env.KEY! }" : ''} })`,
   ]
   if (call.isDecoupled) {
     const fields = call.inputs.map((input) => `${JSON.stringify(input.name)}: ${valueOrList(input)}`).join(', ')
@@ -143,5 +150,5 @@ export function grpcSnippet(call: SnippetCall): string {
   const { protocol, hostname } = new URL(call.origin)
   const method = call.isDecoupled ? 'ModelStreamInfer' : 'ModelInfer'
   const security = protocol === 'https:' ? '' : '-plaintext '
-  return `# 8001 is the port of gRPC unless --grpc-port says otherwise\ngrpcurl ${security}-d ${quoted(body)} ${hostname}:8001 inference.GRPCInferenceService/${method}`
+  return `# 8001 is the port of gRPC unless --grpc-port says otherwise\ngrpcurl${keyOption(call.hasKey)} ${security}-d ${quoted(body)} ${hostname}:8001 inference.GRPCInferenceService/${method}`
 }

@@ -1,21 +1,29 @@
 // The call of the chat, for a terminal and two languages. Pure functions.
 
-import { quoted } from './call-snippets.ts'
+import { keyOption, quoted } from './call-snippets.ts'
 import { chatBody, type ChatMessage, type ChatSettings } from './chat-call.ts'
 
-type Snippet = (origin: string, model: string, messages: readonly ChatMessage[], settings: ChatSettings) => string
+type SnippetServer = { readonly origin: string; readonly hasKey: boolean }
 
-export const chatCurl: Snippet = (origin, model, messages, settings) =>
-  `curl -N ${quoted(`${origin}/v1/chat/completions`)} -H 'content-type: application/json' -d ${quoted(JSON.stringify(chatBody(model, messages, settings), null, 1))}`
+type Snippet = (
+  server: SnippetServer,
+  model: string,
+  messages: readonly ChatMessage[],
+  settings: ChatSettings,
+) => string
+
+export const chatCurl: Snippet = ({ origin, hasKey }, model, messages, settings) =>
+  `curl -N ${quoted(`${origin}/v1/chat/completions`)}${keyOption(hasKey)} -H 'content-type: application/json' -d ${quoted(JSON.stringify(chatBody(model, messages, settings), null, 1))}`
 
 const pythonValue = (value: unknown): string =>
   typeof value === 'boolean' ? (value ? 'True' : 'False') : JSON.stringify(value)
 
-export const chatPython: Snippet = (origin, model, messages, settings) =>
+export const chatPython: Snippet = ({ origin, hasKey }, model, messages, settings) =>
   [
+    ...(hasKey ? ['import os', ''] : []),
     'from openai import OpenAI',
     '',
-    `client = OpenAI(base_url=${JSON.stringify(`${origin}/v1`)}, api_key="none")`,
+    `client = OpenAI(base_url=${JSON.stringify(`${origin}/v1`)}, api_key=${hasKey ? 'os.environ["KEY"]' : '"none"'})`,
     'stream = client.chat.completions.create(',
     ...Object.entries(chatBody(model, messages, settings)).map(([name, value]) => `    ${name}=${pythonValue(value)},`),
     ')',
@@ -23,11 +31,11 @@ export const chatPython: Snippet = (origin, model, messages, settings) =>
     '    print(chunk.choices[0].delta.content or "", end="", flush=True)',
   ].join('\n')
 
-export const chatTypescript: Snippet = (origin, model, messages, settings) =>
+export const chatTypescript: Snippet = ({ origin, hasKey }, model, messages, settings) =>
   [
     "import OpenAI from 'openai'",
     '',
-    `const client = new OpenAI({ baseURL: ${JSON.stringify(`${origin}/v1`)}, apiKey: 'none' })`,
+    `const client = new OpenAI({ baseURL: ${JSON.stringify(`${origin}/v1`)}, apiKey: ${hasKey ? 'process.env.KEY' : "'none'"} })`,
     'const stream = await client.chat.completions.create({',
     ...Object.entries(chatBody(model, messages, settings)).map(
       ([name, value]) => `  ${name}: ${JSON.stringify(value)},`,

@@ -4,7 +4,7 @@ import { streamChat, type ChatMessage, type ChatProgress, type ChatSettings } fr
 import { chatCurl, chatPython, chatTypescript } from './chat-snippets.ts'
 import { msText } from './figure-text.ts'
 import { Card, Code, Empty, Notice, Tabs } from './parts.tsx'
-import { messageOf } from './server-api.ts'
+import { accessKey, messageOf } from './server-api.ts'
 
 const usual: ChatSettings = { temperature: null, mostTokens: null }
 const [mostTokens, hottest] = [32_768, 2]
@@ -12,6 +12,7 @@ const [mostTokens, hottest] = [32_768, 2]
 /** A conversation with a language model. It lives in this page only. */
 export function ChatView({ model }: { readonly model: string }): JSX.Element {
   const [system, setSystem] = useState('')
+  const server = { origin: location.origin, hasKey: accessKey.value !== '' }
   const [settings, setSettings] = useState(usual)
   const [messages, setMessages] = useState<readonly ChatMessage[]>([])
   const [progress, setProgress] = useState<ChatProgress | null>(null)
@@ -141,12 +142,9 @@ export function ChatView({ model }: { readonly model: string }): JSX.Element {
         <Tabs
           label="Language of the chat"
           tabs={[
-            ['curl', () => <Code>{chatCurl(location.origin, model, callOf(asked(messages)), settings)}</Code>],
-            ['Python', () => <Code>{chatPython(location.origin, model, callOf(asked(messages)), settings)}</Code>],
-            [
-              'TypeScript',
-              () => <Code>{chatTypescript(location.origin, model, callOf(asked(messages)), settings)}</Code>,
-            ],
+            ['curl', () => <Code>{chatCurl(server, model, callOf(asked(messages)), settings)}</Code>],
+            ['Python', () => <Code>{chatPython(server, model, callOf(asked(messages)), settings)}</Code>],
+            ['TypeScript', () => <Code>{chatTypescript(server, model, callOf(asked(messages)), settings)}</Code>],
           ]}
         />
       </Card>

@@ -75,6 +75,7 @@ function hintedFirst(
 
 function fillingsOf(dataType: string, item: readonly number[], layout: PixelLayout | null): Filling[] {
   if (dataType === 'BYTES') return ['text', 'file', 'json']
+  if (layout !== null && isShortRow(item)) return ['numbers', 'drawing', 'picture', 'json', 'file']
   const found: Filling[] = []
   if (layout !== null && layout.channels === 1 && layout.height > 0 && layout.height <= mostPadSide)
     found.push('drawing')
@@ -82,6 +83,9 @@ function fillingsOf(dataType: string, item: readonly number[], layout: PixelLayo
   if (isSound(item, dataType)) found.push('sound')
   return [...found, 'numbers', 'json', 'file']
 }
+
+/** A row of 16, 25, 36 or 49 numbers is hardly a picture: most are features. */
+const isShortRow = (item: readonly number[]): boolean => item.length === 1 && (item[0] ?? 0) < 64
 
 /** A long or open row of samples. */
 const isSound = (item: readonly number[], dataType: string): boolean => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { piecesOf, usualStep } from './input-kinds.ts'
+import { inputSlots, piecesOf, usualStep } from './input-kinds.ts'
 import { firstElement, formsOf, mediaOf, pictureLayout, rgbaOf, wavOf } from './output-kinds.ts'
 
 const output = (
@@ -58,4 +58,19 @@ test('a long sound goes in pieces, each after the end of the one before', () => 
   assert.equal(usualStep(576), 512)
   const pieces = piecesOf(Float32Array.of(1, 2, 3, 4, 5), 3, 2).map((piece) => [...piece])
   assert.deepEqual(pieces, [[0, 1, 2], [2, 3, 4], [4, 5, 0]]) // prettier-ignore
+})
+
+test('a short row of numbers is offered as numbers first, a small square as a drawing', () => {
+  const first = (item: number[]): string | undefined => {
+    const metadata = { name: 'm', versions: [], platform: '', inputs: [{ name: 'x', dataType: 'FP32', shape: [-1, ...item] }], outputs: [] } as const // prettier-ignore
+    const config = { max_batch_size: 8, input: [], output: [] } as unknown as Parameters<typeof inputSlots>[1]
+    return inputSlots(metadata as unknown as Parameters<typeof inputSlots>[0], config, new Map())[0]?.fillings[0]
+  }
+  assert.deepEqual([[16], [49], [64], [4, 4], [28, 28]].map(first), [
+    'numbers',
+    'numbers',
+    'drawing',
+    'drawing',
+    'drawing',
+  ])
 })

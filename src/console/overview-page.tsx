@@ -28,7 +28,7 @@ export function OverviewPage(): JSX.Element {
       </PageHead>
       {health.value !== null && health.value.reasons.length > 0 ? (
         <Notice tone="bad">
-          <b>The server is not ready.</b>
+          <b>{health.value.ready ? 'The server is ready, but not for everything.' : 'The server is not ready.'}</b>
           <ul>
             {health.value.reasons.map((reason) => (
               <li key={reason}>{reason}</li>

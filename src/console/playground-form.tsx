@@ -9,7 +9,7 @@ import { inputSlots, type Filled, type InputSlot } from './input-kinds.ts'
 import { widgetOf } from './input-widgets.tsx'
 import { Badge, Card, Choices, Code, Empty, Tabs } from './parts.tsx'
 import { isDecoupled, runModel, shapeOfFilled, type Answer, type Call, type Fillings } from './playground-run.ts'
-import { messageOf } from './server-api.ts'
+import { accessKey, messageOf } from './server-api.ts'
 
 const mostRepeats = 1000
 
@@ -206,7 +206,14 @@ function snippetCall({ model, version, slots, filled, config }: Call): SnippetCa
       values,
     }
   })
-  return { origin: location.origin, model, version, inputs, isDecoupled: isDecoupled(config) }
+  return {
+    origin: location.origin,
+    model,
+    version,
+    inputs,
+    isDecoupled: isDecoupled(config),
+    hasKey: accessKey.value !== '',
+  }
 }
 
 const Snippets = ({ call }: { readonly call: SnippetCall }): JSX.Element => (

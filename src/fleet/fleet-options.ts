@@ -21,7 +21,7 @@ export type FleetOptions = {
   readonly envoy: EnvoySettings
 }
 
-export const fleetUsage = `usage: galatea fleet --upstream http://a:8000,http://b:8000 [options]
+export const fleetUsage = `Usage: galatea fleet --upstream http://a:8000,http://b:8000 [options]
        galatea fleet --bootstrap [options]     prints the configuration that Envoy is started with
 
 The control plane of many servers: it tells Envoy which server has which model and how loaded each server is. Envoy carries every request.

@@ -1,6 +1,8 @@
 // NVIDIA's own Python client against a real server process: what a team that moves from Triton keeps using.
 
 import assert from 'node:assert/strict'
+import { cp } from 'node:fs/promises'
+import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { createIdentityRepository, type TemporaryRepository } from './identity-repository.ts'
 import { reportPythonChecks } from './python-checks.ts'
@@ -11,6 +13,7 @@ let server: ServerProcess
 
 before(async () => {
   repository = await createIdentityRepository()
+  await cp(path.join(repository.path, 'identity_fp32'), path.join(repository.path, 'größe in cm'), { recursive: true })
   server = await startServerProcess([`--model-repository=${repository.path}`, `--model-repository=${exampleModels}`])
 })
 

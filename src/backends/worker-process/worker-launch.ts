@@ -1,6 +1,7 @@
 // Starts a worker and brings it to the point where it can execute: hello, perhaps complete a configuration, initialise.
 
 import type { Log } from '../../base/log.ts'
+import { notStarted } from '../../base/not-started.ts'
 import { ServerError } from '../../base/server-error.ts'
 import { emptyFrame, fromWorker, readText, readUint64, textFrame, toWorker } from './frames.ts'
 import { writeLogFrame } from './log-frame.ts'
@@ -176,7 +177,7 @@ export class WorkerLink {
     if (failure?.code === 'ENOENT') {
       return new ServerError('INTERNAL', this.#settings.words.missing(executable))
     }
-    if (failure !== null) return new ServerError('INTERNAL', `'${executable}' cannot be started: ${reason}`)
+    if (failure !== null) return new ServerError('INTERNAL', notStarted(executable, reason))
     const { words, modelName } = this.#settings
     const text =
       this.#endedWords?.(reason) ?? `the ${words.noun} of model '${modelName}' ended while starting: ${reason}`

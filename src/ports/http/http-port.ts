@@ -50,8 +50,8 @@ type HttpPortOptions = HttpTransportOptions & {
   readonly allowedHosts: readonly string[]
   /** True: the limits have flags `--http-…`, and refusals name the flag. */
   readonly hasFlags: boolean
-  /** True: a client that sends no request of HTTP gets no answer, as from Triton; else it is told what is wrong. */
-  readonly closesMalformed?: boolean
+  /** True, as in Triton: who sends what is no request of HTTP is not told why, and names in paths are not decoded. */
+  readonly readsLikeTriton?: boolean
   /** Where a browser that asks for `/` is sent; left out: nowhere. */
   readonly homePath?: string
 }
@@ -96,8 +96,12 @@ export class HttpPort implements HttpService {
     this.#foreignPages = new ForeignPages({ ...options, isTls: options.tls !== null })
     this.#offload = dependencies.offload ?? null
     this.#pathHint = dependencies.pathHint ?? null
-    this.#router = new Router(routes)
+    this.#router = this.#routerOf(routes)
     this.#transport = new NetHttpTransport(dependencies, options, this)
+  }
+
+  #routerOf(routes: readonly Route[]): Router {
+    return new Router(routes, this.#options.readsLikeTriton !== true)
   }
 
   /** The address and the real port, also when the option was port 0. */
@@ -122,7 +126,7 @@ export class HttpPort implements HttpService {
   hold(refuse: (caller: Caller) => HttpResponse): () => void {
     const open = this.#router
     const handle: RouteHandler = (request, _name, _version, caller) => request.respond(refuse(caller))
-    this.#router = new Router(open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })))
+    this.#router = this.#routerOf(open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })))
     return () => void (this.#router = open)
   }
 
@@ -337,7 +341,7 @@ export class HttpPort implements HttpService {
   }
 
   refuseMalformed(fault: string): HttpResponse | null {
-    return this.#options.closesMalformed === true ? null : this.#refuseAndClose(400, fault)
+    return this.#options.readsLikeTriton === true ? null : this.#refuseAndClose(400, fault)
   }
 
   #refuseAndClose(status: number, text: string): HttpResponse {

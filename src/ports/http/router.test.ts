@@ -35,12 +35,38 @@ const found = (target: string): string | null => {
   return match === null ? null : `${match.route.path} ${match.modelName} ${match.modelVersion}`.trimEnd()
 }
 
-test('a model path yields the name and version as they were sent', () => {
+test('a model path yields the name and the version', () => {
   assert.equal(found('/v2/models/m'), '/v2/models/{model}[/versions/{version}] m')
   assert.equal(found('/v2/models/m/versions/007'), '/v2/models/{model}[/versions/{version}] m 007')
-  assert.equal(found('/v2/models/a%20b/infer'), '/v2/models/{model}[/versions/{version}]/infer a%20b')
   assert.equal(found('/v2/models/m/versions/1/infer'), '/v2/models/{model}[/versions/{version}]/infer m 1')
   assert.equal(found('/v2/models/versions/versions/1'), '/v2/models/{model}[/versions/{version}] versions 1')
+})
+
+test('a name may be percent-encoded: it is decoded once', () => {
+  const nameIn = (sent: string): string | undefined => router.find(`/v2/models/${sent}/infer`)?.modelName
+  assert.equal(nameIn('a%20b'), 'a b')
+  assert.equal(nameIn('pr%C3%BCfung'), 'prüfung')
+  assert.equal(nameIn('pr%c3%bcfung'), 'prüfung')
+  assert.equal(nameIn('a%2541'), 'a%41')
+  for (const sent of [
+    'a%',
+    'a%zz',
+    'a%ff',
+    'a%2Fb',
+    'a%5cb',
+    '%2e',
+    '%2E.',
+    'a%00',
+    'a%0Ab',
+    '%2Fmodels%2Feu%3A%3Aboth',
+  ]) {
+    assert.equal(nameIn(sent), sent)
+  }
+})
+
+test('in the mode of Triton a name is what was sent', () => {
+  const { routes } = router
+  assert.equal(new Router(routes, false).find('/v2/models/a%20b/infer')?.modelName, 'a%20b')
 })
 
 test('an exact path comes before a model of that name', () => {

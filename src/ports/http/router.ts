@@ -1,10 +1,11 @@
 import { ownText } from '../../base/own-text.ts'
 import { assert } from '../../base/assert.ts'
+import { percentDecoded } from '../../base/percent-decoded.ts'
 import { everyOtherPath, type Route } from './route.ts'
 
 export type RouteMatch = {
   readonly route: Route
-  /** The first parameter of the path that is not the version; '' when there is none. */
+  /** The first parameter of the path that is not the version, decoded but in Triton's mode; '' when there is none. */
   readonly modelName: string
   /** The model that the path names; '' where its first parameter is something else. */
   readonly model: string
@@ -46,6 +47,7 @@ const longestKnownTarget = 256
 /**
  * Finds the route of a request's target. Paths are compared as they were sent: no percent-decoding, no trailing slash,
  * the query set aside, as in Triton. Literal text comes before a parameter, and an earlier route before a later one.
+ * A name is decoded here, once: who may use it is then judged by the name that it stands for.
  * Some routes take capital letters for small ones, where no other route has the path as it was sent.
  */
 export class Router {
@@ -58,8 +60,12 @@ export class Router {
   /** The match for all paths without a route; null when there is no such route. */
   readonly #others: RouteMatch | null
 
-  constructor(routes: readonly Route[]) {
+  readonly #decodesNames: boolean
+
+  /** `decodesNames`: false as in Triton, to which a name is what was sent. */
+  constructor(routes: readonly Route[], decodesNames = true) {
     this.routes = routes
+    this.#decodesNames = decodesNames
     const others = routes.find(({ path }) => path === everyOtherPath)
     this.#others = others === undefined ? null : { route: others, modelName: '', model: '', modelVersion: '' }
     for (const route of routes) {
@@ -87,7 +93,9 @@ export class Router {
 
   #match(target: string): RouteMatch | null {
     const path = pathOf(target)
-    return matchFrom(this.#root, path, path, 0, '', '') ?? this.#matchCaseless(path) ?? this.#others
+    const match = matchFrom(this.#root, path, path, 0, '', '') ?? this.#matchCaseless(path)
+    if (match === null) return this.#others
+    return this.#decodesNames && match.modelName.includes('%') ? withDecodedName(match) : match
   }
 
   #matchCaseless(path: string): RouteMatch | null {
@@ -138,6 +146,13 @@ function matchFrom(
     if (match !== null) return match
   }
   return null
+}
+
+/** Clients encode spaces and letters beyond ASCII. A name that would leave its place in a path stays as it was sent. */
+function withDecodedName(match: RouteMatch): RouteMatch {
+  const modelName = percentDecoded(match.modelName)
+  if (modelName === null || /[\p{Cc}/\\]|^\.{1,2}$/u.test(modelName)) return match
+  return { ...match, modelName, model: match.model === '' ? '' : modelName }
 }
 
 /** Where the parameter ends; not beyond `start` when there is no parameter. */

@@ -103,6 +103,15 @@ class Infer(Client):
                     assert_same(total, result.as_numpy("OUTPUT0"))
                     assert_same(difference, result.as_numpy("OUTPUT1"))
 
+    def test_encoded_name(self):
+        """The client encodes the name of a model in the path."""
+        sent = http.InferInput("INPUT0", [1, 2], "FP32")
+        sent.set_data_from_numpy(np.array([[1, 2]], dtype=np.float32))
+        answer = self.client.infer("größe in cm", [sent])
+        self.assertEqual(answer.get_response()["model_name"], "größe in cm")
+        self.assertEqual(answer.as_numpy("OUTPUT0").tolist(), [[1, 2]])
+        self.assertTrue(self.client.is_model_ready("größe in cm"))
+
     def test_mixed(self):
         """one request may mix binary and JSON inputs and outputs"""
         numbers = np.array([[1.5, -2.5]], np.float32)

@@ -218,6 +218,17 @@ test('two versions answer beside each other, with their difference; many runs sh
   assert.equal(await page.locator('.histogram').count(), 2)
 })
 
+test('a wide answer scrolls in its own frame', async () => {
+  const told = (verb: string): Promise<Response> =>
+    fetch(`${server.url}/v2/repository/models/simple/${verb}`, { method: 'POST' })
+  await told('load')
+  await show('#/playground/simple')
+  await run()
+  await seen('.answer', 'OUTPUT1')
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
+  await told('unload')
+})
+
 test('requests show in figures, charts, statistics and traces', async () => {
   await show('#/traces')
   await page.getByRole('button', { name: /Trace the next/ }).click()
