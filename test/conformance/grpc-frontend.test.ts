@@ -466,6 +466,33 @@ test('a client that pings too often is sent away, one that pings between answers
   polite.close()
 })
 
+test('a client may ping while it receives a long answer, as gRPC clients do to measure the connection', async () => {
+  const { model, arrived } = heldModel()
+  await using fixture = await GrpcFixture.start({ minPingIntervalMs: 60_000, maxPingStrikes: 2 }, { held: model })
+  const session = http2.connect(`http://127.0.0.1:${fixture.port}`)
+  const coming = arrived()
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': `${service}ModelInfer`,
+    'content-type': 'application/grpc',
+  })
+  stream.end(framed(encode('ModelInferRequest', codeRequest('held', 0))))
+  const request = await coming
+  request.respond(InferenceResponse.of([new Tensor('Y', 'UINT8', [1 << 21], new Uint8Array(1 << 21))]))
+  let [received, pingCount] = [0, 0]
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    received += chunk.length
+    // More than the window: the server has sent another part since the last ping.
+    if (received < (pingCount + 1) << 18) continue
+    const error = await new Promise((resolve) => session.ping(resolve))
+    assert.equal(error, null, `ping ${pingCount}, after ${received} bytes`)
+    pingCount++
+  }
+  assert.ok(received > 1 << 21)
+  assert.equal(pingCount, 8)
+  session.close()
+})
+
 test('the server pings a silent client with a call and leaves one that does not answer', async () => {
   const { model, arrived } = heldModel()
   await using fixture = await GrpcFixture.start({ keepaliveTimeMs: 50, keepaliveTimeoutMs: 50 }, { held: model })

@@ -68,8 +68,11 @@ export class ConnectionKeeper {
     this.#disarmPreface()
   }
 
-  /** Data was sent. A client may ping to measure the connection, so its strikes are forgiven; the server's pings count anew. */
-  readonly sent = (): void => {
+  /**
+   * Frames of calls were written. A client pings to measure the connection while a long answer comes, so its strikes are
+   * forgiven with each part of the answer; the server's pings count anew.
+   */
+  sent(): void {
     this.#strikes = 0
     this.#lastPingNs = -Infinity
     this.#pingsWithoutData = 0

@@ -28,6 +28,7 @@ export class SendQueue implements SendLimits {
   #ready: Http2Stream[] = []
   /** Streams that wait for the connection's window. */
   #starved: Http2Stream[] = []
+  #hasSentFrames = false
 
   constructor(socket: Writable, budget: FrameBudget, onEnded: (stream: Http2Stream) => void) {
     this.#socket = socket
@@ -68,6 +69,13 @@ export class SendQueue implements SendLimits {
     return true
   }
 
+  /** Whether frames of streams were written since the last call. Control frames do not count. */
+  takeSent(): boolean {
+    const hasSent = this.#hasSentFrames
+    this.#hasSentFrames = false
+    return hasSent
+  }
+
   onTinyFrame(): void {
     this.#budget.charge('tiny frame')
   }
@@ -102,7 +110,9 @@ export class SendQueue implements SendLimits {
   }
 
   #give(stream: Http2Stream, output: FrameOutput): void {
+    const before = output.byteLength
     const outcome = stream.writeTurn(output, this)
+    if (output.byteLength > before) this.#hasSentFrames = true
     if (outcome === 'ended') this.#onEnded(stream)
     else if (outcome === 'turn') this.addStream(stream)
     else if (outcome === 'connection window' && !stream.isQueued) {
