@@ -36,6 +36,8 @@ Exchange *exchange_begin(Channel *channel, uint64_t handle, bool is_cancelled) {
   atomic_init(&exchange->users, 1);
   atomic_init(&exchange->is_cancelled, is_cancelled);
   atomic_init(&exchange->has_ended, false);
+  atomic_init(&exchange->open_count, 1);
+  atomic_init(&exchange->is_rescheduled, false);
   exchange->ahead_first = exchange->ahead_count = 0;
   exchange->ahead_bytes = 0;
   exchange->states = NULL;
@@ -72,6 +74,16 @@ void exchange_release(Exchange *exchange) {
   states_free(exchange);
   if (answered_last == exchange) answered_last = NULL;
   pool_give(&exchange_pool, exchange);
+}
+
+void exchange_open(Exchange *exchange) { atomic_fetch_add(&exchange->open_count, 1); }
+
+void exchange_close(Exchange *exchange) {
+  if (atomic_fetch_sub(&exchange->open_count, 1) != 1 || !atomic_load(&exchange->is_rescheduled)) return;
+  if (!exchange_end(exchange)) return;
+  channel_defer(exchange->channel, FROM_RESCHEDULE, 0, exchange->handle, NULL, 0);
+  // The end of an execution sends it; a thread of the backend does so itself.
+  if (current_execution(exchange->channel) == NULL) channel_flush(exchange->channel);
 }
 
 bool exchange_end(Exchange *exchange) { return !atomic_exchange(&exchange->has_ended, true); }

@@ -197,6 +197,9 @@ struct Exchange {
   TRITONBACKEND_ModelInstance *instance;
   atomic_int users;
   atomic_bool is_cancelled, has_ended;
+  // The request object, and responses that were not sent yet. A request that is to run again is told to the server after the last of them.
+  atomic_int open_count;
+  atomic_bool is_rescheduled;
   // Guarded by the state lock of the channel: sizes of answers that the reader has not taken yet.
   uint32_t ahead[64];
   uint32_t ahead_first, ahead_count;
@@ -208,6 +211,8 @@ struct Exchange {
 Exchange *exchange_begin(Channel *channel, uint64_t handle, bool is_cancelled);
 void exchange_use(Exchange *exchange);
 void exchange_release(Exchange *exchange);
+void exchange_open(Exchange *exchange);
+void exchange_close(Exchange *exchange);
 // True for the caller that ends it; false when it has ended before.
 bool exchange_end(Exchange *exchange);
 void exchange_cancel(Channel *channel, uint64_t handle);
@@ -245,7 +250,7 @@ struct TRITONBACKEND_Model {
   uint64_t version;
   TRITONSERVER_Message *config;
   TRITONBACKEND_Backend *backend;
-  bool may_complete, was_completed, is_decoupled;
+  bool may_complete, was_completed, is_decoupled, is_iterative;
   void *state;
   char **inputs, **outputs;
   size_t input_count, output_count;
@@ -311,7 +316,6 @@ struct TRITONBACKEND_Request {
   uint32_t parameter_count;
   TRITONSERVER_InferenceTrace *trace;
   uint32_t place;
-  bool is_rescheduled;
 };
 struct TRITONSERVER_InferenceTrace { PoolObject head; uint64_t handle; Channel *channel; char *context, *request_id; TRITONBACKEND_Model *model; };
 // Reads the request at `*offset` of the frame; NULL when the frame does not hold one.

@@ -104,6 +104,7 @@ static TRITONBACKEND_Model *model_new(TRITONBACKEND_Backend *backend, const Json
   model->version = strtoull(json_text(facts, "version", "1"), NULL, 10);
   model->config = message_of(facts, "config");
   model->is_decoupled = json_flag(facts, "decoupled");
+  model->is_iterative = json_flag(facts, "iterative");
   model->inputs = copy_names(json_member(facts, "inputs"), &model->input_count);
   model->outputs = copy_names(json_member(facts, "outputs"), &model->output_count);
   pthread_mutex_init(&model->execution, NULL);

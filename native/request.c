@@ -136,7 +136,6 @@ static TRITONBACKEND_Request *request_new(TRITONBACKEND_ModelInstance *instance,
   request->parameters = NULL;
   request->texts.size = 0;
   request->trace = NULL;
-  request->is_rescheduled = false;
   request->exchange = NULL;
   return request;
 }
@@ -197,6 +196,7 @@ void request_free(TRITONBACKEND_Request *request) {
   Exchange *exchange = request->exchange;
   request->exchange = NULL;
   pool_give(&request_pool, request);
+  exchange_close(exchange);
   exchange_release(exchange);
 }
 
@@ -330,8 +330,13 @@ Error *TRITONBACKEND_RequestOutputBufferProperties(TRITONBACKEND_Request *reques
 
 Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *request, uint32_t release_flags) {
   REQUIRE_REQUEST(request);
-  if ((release_flags & TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) != 0 && exchange_end(request->exchange))
-    channel_defer(request->exchange->channel, FROM_RESCHEDULE, 0, request->exchange->handle, NULL, 0);
+  if ((release_flags & TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) != 0) {
+    // The backend still has the request then, and answers it with this error.
+    if (!request->instance->model->is_iterative)
+      return fail(TRITONSERVER_ERROR_INVALID_ARG,
+        "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle such a flag.");
+    atomic_store(&request->exchange->is_rescheduled, true);
+  }
   request_free(request);
   return NULL;
 }

@@ -19,6 +19,7 @@ Pool factory_pool = POOL(TRITONBACKEND_ResponseFactory, 0x46414330);
 static TRITONBACKEND_Response *response_new(Exchange *exchange) {
   TRITONBACKEND_Response *response = pool_take(&response_pool);
   exchange_use(exchange);
+  exchange_open(exchange);
   response->exchange = exchange;
   response->outputs = response->last_output = NULL;
   response->output_count = 0;
@@ -60,6 +61,7 @@ static void response_free(TRITONBACKEND_Response *response, bool keeps_blocks) {
   Exchange *exchange = response->exchange;
   response->exchange = NULL;
   pool_give(&response_pool, response);
+  exchange_close(exchange);
   exchange_release(exchange);
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import { ManualClock } from '../../test/fakes/manual-clock.ts'
+import { MemoryLog } from '../../test/fakes/memory-log.ts'
 import { ServerError } from '../base/server-error.ts'
 import { InferenceRequest, type InferenceRequestFields } from './inference-request.ts'
 import { InferenceResponse } from './inference-response.ts'
@@ -134,6 +135,26 @@ test('errors are not kept, and a model that is loaded anew answers anew', () => 
   assert.ok(!asked.isCacheHit)
   scheduler.close()
   assert.equal(cache.entryCount, 0)
+})
+
+test('the log says once that an answer is too large for the cache, and the answer goes out', () => {
+  const { inner, waiting } = schedulerUnderTest()
+  const log = new MemoryLog()
+  const cache = new LocalResponseCache(1000)
+  const scheduler = new ResponseCacheScheduler({ clock: new ManualClock(), cache, log }, inner, 'p ')
+  for (const bytes of [100, 1000, 1000]) {
+    const asked = request([tensor('A', [bytes % 256, waiting.length])])
+    scheduler.enqueue(asked)
+    waiting.at(-1)?.respond(answerOf(bytes))
+    assert.ok(asked.isEnded)
+  }
+  const said = log.entries.map(({ level, message }) => [level, message.replace(/\[.*?\]/, '[K]')])
+  assert.deepEqual(said, [
+    [
+      'warning',
+      "Failed to insert key [K] into response cache: the answer takes 1768 bytes, and the cache has 1000 (--cache-config=local,size=…). Further answers of model 'm' that are too large are not told.",
+    ],
+  ])
 })
 
 test('large inputs are hashed in slices, to the same key, and requests keep their order', async () => {

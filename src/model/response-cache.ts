@@ -38,8 +38,11 @@ export interface ResponseCache {
   prefixFor(model: CachedModel): string | Promise<string>
   /** A cache that asks another server returns a promise. The promise never rejects: a failure is a miss. */
   lookup(key: string): CachedAnswer | null | Promise<CachedAnswer | null>
-  /** Copies the outputs: their memory is reused once the client has its answer. A stored answer is not replaced. */
-  insert(key: string, response: InferenceResponse): void
+  /**
+   * Copies the outputs: their memory is reused once the client has its answer. A stored answer is not replaced. Returns why
+   * the answer can never be kept; '': it is there, or may be another time.
+   */
+  insert(key: string, response: InferenceResponse): string
   /** Forgets the answers of a model that was unloaded. */
   dropPrefix(prefix: string): void
   close(): Promise<void>

@@ -103,8 +103,25 @@ describe('an override follows protobuf’s JSON mapping', () => {
     assert.deepEqual(parseModelConfigJson('{}'), emptyModelConfig())
   })
 
+  for (const [name, text] of [
+    ['names without quotes', '{"max_batch_size": 8, name: "M", model_transaction_policy: {decoupled: true}}'],
+    ['texts in single quotes', `{'max_batch_size': 8, "name": 'M', 'model_transaction_policy': {"decoupled": true}}`],
+    [
+      'a comma behind the last entry',
+      '{"max_batch_size": 8, "input": [], "name": "M", "model_transaction_policy": {"decoupled": true, },}',
+    ],
+    ['true as a text', '{"max_batch_size": 8, "name": "M", "model_transaction_policy": {"decoupled": "true"}}'],
+  ] as const) {
+    test(`protobuf's reader takes ${name}, and so it is taken here`, () => {
+      const { maxBatchSize, name, modelTransactionPolicy } = parseModelConfigJson(text)
+      assert.deepEqual([maxBatchSize, name, modelTransactionPolicy], [8, 'M', { decoupled: true }])
+    })
+  }
+
   for (const [text, what] of [
     ['', /^Invalid config override: /],
+    ['{"name": M}', /^Invalid config override: Unexpected token 'M'/],
+    ['{"max_batch_size": 1 2}', /^Invalid config override: Expected ',' or '}'/],
     ['{', /^Invalid config override: /],
     ['[]', "Invalid config override: 'config': expected an object, got []"],
     ['{"nope": 1}', "Invalid config override: 'config': no such field: 'nope'"],
@@ -117,7 +134,7 @@ describe('an override follows protobuf’s JSON mapping', () => {
     ['{"input": "x"}', "Invalid config override: 'config.input': expected an object, got \"x\""],
     ['{"input": [{"dims": [true]}]}', /'config\.input\[0\]\.dims\[0\]': expected a whole number/],
     ['{"input": [{"data_type": "TYPE_NOPE"}]}', /expected one of TYPE_INVALID, TYPE_BOOL, .*, got "TYPE_NOPE"/],
-    ['{"response_cache": {"enable": "true"}}', /expected true or false, got "true"/],
+    ['{"response_cache": {"enable": "True"}}', /expected true or false, got "True"/],
     ['{"dynamic_batching": {}, "sequence_batching": {}}', /exclude each other/],
     ['{"dynamic_batching": {"priority_queue_policy": {"-1": {}}}}', /expected a whole number from 0/],
     ['{"parameters": []}', /'config\.parameters': expected an object/],

@@ -10,6 +10,7 @@ import {
   type MessageSchema,
 } from '../config/model-config-schema.ts'
 import type { ModelConfig } from '../config/model-config.ts'
+import { strictJsonOf } from './lenient-json.ts'
 
 type Message = Record<string, unknown>
 
@@ -87,15 +88,26 @@ export function parseModelConfigJson(text: string): ModelConfig {
   if (text.length > modelConfigJsonLimitBytes) {
     throw refusal(`it has ${text.length} characters, at most ${modelConfigJsonLimitBytes} are read`)
   }
+  return readMessage(modelConfigSchema(), parseJson(text), 'config') as unknown as ModelConfig
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return parseStrictly(text)
+  } catch (reason) {
+    if (!(reason instanceof SyntaxError)) throw reason
+    try {
+      return parseStrictly(strictJsonOf(text))
+    } catch {
+      throw refusal(messageOf(reason), { cause: reason })
+    }
+  }
+}
+
+function parseStrictly(text: string): unknown {
   const formProblem = jsonFormProblem(new TextEncoder().encode(text), mostConfigContainers)
   if (formProblem !== '') throw refusal(formProblem)
-  let json: unknown
-  try {
-    json = /\d{16}/.test(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text)
-  } catch (reason) {
-    throw refusal(messageOf(reason), { cause: reason })
-  }
-  return readMessage(modelConfigSchema(), json, 'config') as unknown as ModelConfig
+  return /\d{16}/.test(text) ? JSON.parse(text, keepLongIntegers) : JSON.parse(text)
 }
 
 /** A whole number beyond 2^53 stays text: a uint64 field reads it exactly, and a double would lose digits. */
@@ -156,6 +168,7 @@ function readValue(field: FieldSchema, json: unknown, path: string): unknown {
       if (typeof json !== 'string') throw unexpected(path, 'a string', json)
       return json
     case 'bool':
+      if (json === 'true' || json === 'false') return json === 'true'
       if (typeof json !== 'boolean') throw unexpected(path, 'true or false', json)
       return json
     case 'float':

@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { type Log, silentLog } from '../base/log.ts'
 import type { InferenceRequest } from '../model/inference-request.ts'
 import { InferenceResponse } from '../model/inference-response.ts'
 import type { Scheduler } from '../model/scheduler.ts'
@@ -13,11 +14,15 @@ export class ResponseCacheScheduler extends FrontScheduler {
   #lookupsUnderWay = 0
   #lastLookup: Promise<void> = Promise.resolve()
   #isClosed = false
+  readonly #log: Log
+  /** An answer of this load was too large, and the log says so: clients can cause it with each request. */
+  #hasWarned = false
 
   /** `prefix` belongs to one load of one model version: a model that is loaded again does not use old answers. */
-  constructor(dependencies: { clock: Clock; cache: ResponseCache }, inner: Scheduler, prefix: string) {
+  constructor(dependencies: { clock: Clock; cache: ResponseCache; log?: Log }, inner: Scheduler, prefix: string) {
     super(dependencies.clock, inner)
     this.#cache = dependencies.cache
+    this.#log = (dependencies.log ?? silentLog).from('response-cache-scheduler.ts')
     this.#prefix = prefix
   }
 
@@ -87,13 +92,22 @@ export class ResponseCacheScheduler extends FrontScheduler {
       // A shared answer is in the cache already, and answers of an unloaded model are of no use.
       if (isAnswer && !request.isCacheHit && !this.#isClosed) {
         const startNs = this.clock.nowNs()
-        this.#cache.insert(request.contentKey, response)
+        const problem = this.#cache.insert(request.contentKey, response)
         const takenNs = this.clock.nowNs() - startNs
         this.#cache.timings.insertNs += takenNs
         request.cacheNs += takenNs
+        if (problem !== '') this.#warn(request, problem)
       }
       return response
     }
     request.setStage('keep', { pass })
+  }
+
+  #warn({ modelName, contentKey }: InferenceRequest, problem: string): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    this.#log.warning(
+      `Failed to insert key [${contentKey}] into response cache: ${problem}. Further answers of model '${modelName}' that are too large are not told.`,
+    )
   }
 }

@@ -26,6 +26,8 @@ export class SequenceQueue implements Expiring {
   readonly endsWithAnswer: boolean
   /** The newest request ends the sequence, so a further request must start it again. */
   isEndQueued = false
+  /** It is in the backlog, behind sequences whose first request came later. */
+  hasRejoined = false
   /** The sequence was cancelled or idle for too long: no more of its requests run. */
   isOver = false
   lastActiveNs = 0

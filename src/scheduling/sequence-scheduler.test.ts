@@ -318,6 +318,37 @@ test('a sequence without a slot waits with all its requests until another one en
   assert.deepEqual(seen, ['i0:s1', 'i0:e1', 'i0:s2', 'i0:e2', 'i0:s3'])
 })
 
+test('sequences of one id, one behind the other, let those in between have the slot', () => {
+  const { send, first, seen } = schedulerUnderTest()
+  for (const id of ['b1', 's1', 'e1', 'b2', 'b3', 'b1', 'b2', 'b1']) send(id)
+  for (let i = 0; i < 8; i++) first.finish()
+  assert.deepEqual(seen, ['i0:b1', 'i0:s1', 'i0:e1', 'i0:b2', 'i0:b3', 'i0:b1', 'i0:b2', 'i0:b1'])
+})
+
+test('a sequence behind another one of its id takes the first slot that is free', () => {
+  const control = 'control_input { name: "READY" control { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } }'
+  const { send, endTurn, first, seen } = schedulerUnderTest({ maxBatchSize: 4, batching: control })
+  for (const id of ['b1', 'b2', 's3', 's2', 'e2']) send(id)
+  for (let i = 0; i < 3; i++) {
+    endTurn()
+    first.finish()
+  }
+  assert.deepEqual(seen, ['i0:b1+b2+s3', 'i0:s2', 'i0:e2'])
+})
+
+test('the time a request gives itself counts from its arrival, also behind another sequence of its id', () => {
+  const { send, first, clock, outcomes, seen } = schedulerUnderTest()
+  send('b1')
+  send('b2')
+  send('b1', { timeoutUs: 1000n })
+  clock.advanceMs(2)
+  first.finish()
+  clock.advanceMs(2)
+  assert.deepEqual(outcomes.slice(1), ['b1 UNAVAILABLE timeout of the corresponding sequence has been expired'])
+  first.finish()
+  assert.deepEqual(seen, ['i0:b1', 'i0:b2'])
+})
+
 test('the time a request gives itself limits the wait in the backlog, for its whole sequence', () => {
   const { send, clock, outcomes, scheduler, first, seen } = schedulerUnderTest()
   send('s1', { timeoutUs: 10n })

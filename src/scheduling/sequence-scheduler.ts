@@ -39,6 +39,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
   readonly #active = new Map<bigint | string, SequenceQueue>()
   /** Sequences without a slot, in the order in which they began. */
   readonly #backlog = new Set<SequenceQueue>()
+  #rejoinedCount = 0
   readonly #order: ResponseOrder | null
   #arrivals = 0
   #namedCount = 0n
@@ -95,7 +96,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     sequence.isEndQueued = request.isSequenceEnd
     this.#order?.join(request)
     sequence.requests.push(this.#queued(sequence, request, nowNs))
-    if (sequence.lane === null) this.#limitWait(sequence, request, nowNs)
+    if (sequence.lane === null) this.#limitWait(sequence, request, nowNs, nowNs)
     else this.#dispatchSoon(sequence.lane)
     if (this.#hold !== null) this.#startIfEnough(this.#hold)
   }
@@ -271,14 +272,42 @@ export class SequenceScheduler implements Scheduler, Sequences {
     else if (lane.isEmpty) lane.onLeft()
   }
 
+  /**
+   * A sequence has ended, and another one of its id is behind it. That one has the slot in its turn: a client that sends
+   * one after the other under the same id must not keep the slot from all others.
+   */
+  #beginAgain(sequence: SequenceQueue): void {
+    const lane = sequence.lane as SequenceLane
+    lane.slots[sequence.slot] = null
+    sequence.lane = null
+    this.#backlog.add(sequence)
+    sequence.hasRejoined = true
+    this.#rejoinedCount++
+    const nowNs = this.#clock.nowNs()
+    for (const { request, queuedNs } of sequence.requests) this.#limitWait(sequence, request, queuedNs, nowNs)
+    const free = this.#freeLane()
+    if (free !== null) this.#placeNext(free)
+    if (lane.onLeft !== null && lane.isEmpty) lane.onLeft()
+  }
+
   #leaveBacklog(sequence: SequenceQueue): void {
     this.#backlog.delete(sequence)
+    if (sequence.hasRejoined) this.#rejoinedCount--
+    sequence.hasRejoined = false
     this.#deadlines.remove(sequence)
     sequence.deadlineNs = Infinity
   }
 
+  /** The sequence in the backlog whose first request came first. */
+  #longestWaiting(): SequenceQueue | undefined {
+    let [longest] = this.#backlog
+    if (longest === undefined || this.#rejoinedCount === 0) return longest
+    for (const each of this.#backlog) if (headOf(each).order < headOf(longest).order) longest = each
+    return longest
+  }
+
   #placeNext(lane: SequenceLane): void {
-    const [next] = this.#backlog
+    const next = this.#longestWaiting()
     if (next === undefined) return
     this.#leaveBacklog(next)
     this.#place(next, lane)
@@ -430,6 +459,7 @@ export class SequenceScheduler implements Scheduler, Sequences {
     const isLast = request.isSequenceEnd || sequence.endsWithAnswer || this.#drain.isRefusing
     if (request.isRescheduled) this.#queueAgain(sequence, request)
     if (sequence.isOver || (isLast && sequence.requests.size === 0)) this.#leaveSlot(sequence)
+    else if (request.isSequenceEnd && !request.isRescheduled) this.#beginAgain(sequence)
     else {
       this.#touch(sequence, this.#clock.nowNs())
       // An Instance may be done before it answers. All answers of its batch are awaited, so that the next batch is as full.
@@ -481,9 +511,9 @@ export class SequenceScheduler implements Scheduler, Sequences {
   }
 
   /** The timeout of a request bounds the wait in the backlog, and there it counts for the whole sequence. */
-  #limitWait(sequence: SequenceQueue, request: InferenceRequest, nowNs: number): void {
+  #limitWait(sequence: SequenceQueue, request: InferenceRequest, queuedNs: number, nowNs: number): void {
     if (request.timeoutUs === 0n) return
-    const deadlineNs = nowNs + Number(request.timeoutUs) * 1000
+    const deadlineNs = queuedNs + Number(request.timeoutUs) * 1000
     if (deadlineNs >= sequence.deadlineNs) return
     this.#deadlines.remove(sequence)
     sequence.deadlineNs = deadlineNs

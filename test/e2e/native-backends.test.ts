@@ -64,6 +64,10 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
       config(`sequence_batching { state { input_name: "IN_STATE" output_name: "OUT_STATE" data_type: TYPE_INT32 dims: 1
         initial_state { name: "zero" data_type: TYPE_INT32 dims: 1 zero_data: true } } }`),
     )
+    addModel(
+      'rounds',
+      config('model_transaction_policy { decoupled: true } sequence_batching { iterative_sequence: true }'),
+    )
     addModel('bare', 'backend: "wayward"\n')
     if (hasCxx) addModel('throwing', config('', 'throwing'))
     buildBackend(path.join(folder, 'models/calling'), 'calling', ['-DCALLS_MODELS'])
@@ -322,6 +326,21 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
 
   test('streams answers of a decoupled model, keeps implicit state, and tells times, to tritonclient', async (t) => {
     await reportPythonChecks(t, 'native_client.py', server.grpcAddress)
+  })
+
+  test('gives a request back to be run again before it sends the answer of this round', async () => {
+    const body = JSON.stringify({ X: 'rounds:3' })
+    const response = await fetch(`${server.url}/v2/models/rounds/generate_stream`, { method: 'POST', body })
+    const said = (await response.text()).match(/round \d/g)
+    assert.deepEqual(said, ['round 1', 'round 2', 'round 3'])
+  })
+
+  test('that gives a request back to be run again is refused, where the model is not iterative, and answers itself', async () => {
+    const reason = 'while the model is not configured to handle such a flag'
+    assert.equal(
+      await say('rounds:2'),
+      `error: Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, ${reason}.`,
+    )
   })
 
   test('waits for a client that does not read, and stops when the client leaves', async () => {

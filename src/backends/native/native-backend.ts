@@ -86,6 +86,7 @@ export class NativeBackend implements Backend {
       inputs: signature.inputs.map((input) => input.name),
       outputs: signature.outputs.map((output) => output.name),
       decoupled: signature.isDecoupled,
+      iterative: config.sequenceBatching?.iterativeSequence ?? false,
       ...stateNames(config),
     }
     const engine = await this.#engine()

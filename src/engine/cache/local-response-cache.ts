@@ -66,14 +66,15 @@ export class LocalResponseCache implements ResponseCache {
     return answer
   }
 
-  insert(key: string, response: InferenceResponse): void {
-    if (this.#answers.has(key)) return
+  insert(key: string, response: InferenceResponse): string {
+    if (this.#answers.has(key)) return ''
     let byteSize = entryBytes
     for (const output of response.outputs) byteSize += tensorBytes + output.bytes.byteLength
     for (const [name, value] of response.parameters ?? []) {
       byteSize += parameterBytes + 2 * (name.length + (typeof value === 'string' ? value.length : 0))
     }
-    if (byteSize > this.maxBytes) return
+    if (byteSize > this.maxBytes)
+      return `the answer takes ${byteSize} bytes, and the cache has ${this.maxBytes} (--cache-config=local,size=…)`
     for (const [oldest, answer] of this.#answers) {
       if (this.#byteSize + byteSize <= this.maxBytes) break
       this.#drop(oldest, answer)
@@ -87,6 +88,7 @@ export class LocalResponseCache implements ResponseCache {
     })
     this.#answers.set(key, { outputs, parameters: response.parameters, byteSize })
     this.#byteSize += byteSize
+    return ''
   }
 
   close(): Promise<void> {

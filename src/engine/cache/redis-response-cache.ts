@@ -106,11 +106,12 @@ export class RedisResponseCache implements ResponseCache {
     return this.#ask(client, key)
   }
 
-  insert(key: string, response: InferenceResponse): void {
+  insert(key: string, response: InferenceResponse): string {
     const client = this.#readyClient()
-    if (client === null) return
+    if (client === null) return ''
     const byteSize = response.outputs.reduce((sum, output) => sum + output.bytes.byteLength, 0)
-    if (byteSize > maxAnswerBytes || this.#unsentBytes + byteSize > maxUnsentBytes) return
+    if (byteSize > maxAnswerBytes) return `the answer has ${byteSize} bytes, and at most ${maxAnswerBytes} are kept`
+    if (this.#unsentBytes + byteSize > maxUnsentBytes) return ''
     const bytes = encodeAnswer(response)
     const { ttlSecs } = this.#options
     this.#unsentBytes += byteSize
@@ -118,6 +119,7 @@ export class RedisResponseCache implements ResponseCache {
       .set(key, bytes, ttlSecs > 0 ? { EX: ttlSecs } : {})
       .catch((reason: unknown) => this.#noteFailure('keeping an answer', reason))
       .finally(() => (this.#unsentBytes -= byteSize))
+    return ''
   }
 
   /** Nothing is dropped: other servers may use the answers, and so may this one after its next start. */

@@ -21,7 +21,7 @@ import type { LoadedParts, ServedVersion } from '../serving/served-version.ts'
 
 export type ServedModels = ReadonlyMap<ModelKey, ServedModel>
 
-type EnsembleLoadDependencies = Pick<LoadDependencies, 'clock' | 'responseCache'> & {
+type EnsembleLoadDependencies = Pick<LoadDependencies, 'clock' | 'log' | 'responseCache'> & {
   readonly models: ServedModels
   readonly infer: (request: InferenceRequest) => void
 }

@@ -251,7 +251,7 @@ export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings
 
 /** Puts in front of `scheduler` what the configuration asks for: the response cache, single flight, both or neither. */
 export async function sharingScheduler(
-  { clock, responseCache }: Pick<LoadDependencies, 'clock' | 'responseCache'>,
+  { clock, log, responseCache }: Pick<LoadDependencies, 'clock' | 'log' | 'responseCache'>,
   model: CachedModel,
   scheduler: Scheduler,
 ): Promise<Scheduler> {
@@ -259,7 +259,8 @@ export async function sharingScheduler(
   const shared =
     readParameter(config, 'single_flight') === true ? new SingleFlightScheduler({ clock }, scheduler) : scheduler
   if (responseCache === undefined || responseCache === null || config.responseCache?.enable !== true) return shared
-  return new ResponseCacheScheduler({ clock, cache: responseCache }, shared, await responseCache.prefixFor(model))
+  const prefix = await responseCache.prefixFor(model)
+  return new ResponseCacheScheduler({ clock, log, cache: responseCache }, shared, prefix)
 }
 
 function createScheduler(
