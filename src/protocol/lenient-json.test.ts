@@ -50,4 +50,11 @@ describe('JSON as protobuf reads it', () => {
     assert.throws(() => JSON.parse(strictJsonOf(long)), SyntaxError)
     assert.deepEqual(JSON.parse(strictJsonOf(`['${'a'.repeat(1 << 18)}',]`)), ['a'.repeat(1 << 18)])
   })
+
+  test('nor does a word of 256 KB, or a text without its end: each of its letters began a name that went to the end', () => {
+    const word = 'a'.repeat(1 << 18)
+    for (const text of [`{${word}`, `{a:'${word}`, `[${word}]`])
+      assert.throws(() => JSON.parse(strictJsonOf(text)), SyntaxError)
+    assert.deepEqual(JSON.parse(strictJsonOf(`{${word}: 1}`)), { [word]: 1 })
+  })
 })

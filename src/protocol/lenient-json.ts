@@ -8,8 +8,8 @@ const doubleQuoted = /"([^"\\]*(?:\\(?!u(?![0-9a-fA-F]{4}))[^][^"\\]*)*)"/y
 const singleQuoted = /'([^'\\]*(?:\\(?!u(?![0-9a-fA-F]{4}))[^][^'\\]*)*)'/y
 const bareName = /(?!(?:true|false|null)\b)[A-Za-z_$][\w$]*(?=[ \t\r\n]*:)/y
 const comma = /,/y
-/** Numbers, words and punctuation. They stay what they are. */
-const other = /[^"',\s]/y
+/** Numbers, words and punctuation. They stay what they are. A word is taken whole: it is looked at once, however long it is. */
+const other = /[\w$]+|[^"',\s]/y
 
 const escapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }
 
