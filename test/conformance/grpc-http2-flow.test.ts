@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import {
   encodeFrame,
   encodePing,
+  encodeReset,
   encodeSettings,
   encodeWindowUpdate,
   errorCodes,
@@ -284,6 +285,39 @@ test('a client that pings once for each piece of an answer may do so without end
   }
   assert.deepEqual([loopback.failure], [null])
   for (let i = 0; i < rounds && loopback.failure === null; i++) loopback.say(ping)
+  assert.equal(loopback.failure?.code, errorCodes.ENHANCE_YOUR_CALM)
+  await loopback.close()
+})
+
+test('a client may cancel calls without end that it has waited for, as where deadlines pass; those it cancels at once are counted', async () => {
+  const { loopback } = opened(0)
+  let id = 1
+  const cancel = (waitMs: number): void => {
+    loopback.say(open(id))
+    loopback.clock.advanceMs(waitMs)
+    loopback.say(encodeReset(id, errorCodes.CANCEL))
+    id += 2
+  }
+  for (let i = 0; i < 3000; i++) cancel(0)
+  for (let i = 0; i < 20_000; i++) cancel(10)
+  assert.deepEqual([loopback.failure, loopback.connection.streamCount], [null, 0])
+  for (let i = 0; i < 10_000 && loopback.failure === null; i++) cancel(1)
+  assert.equal(loopback.failure?.code, errorCodes.ENHANCE_YOUR_CALM)
+  await loopback.close()
+})
+
+test('a cancellation that crosses its answer is not counted, once for each call', async () => {
+  const { loopback, users } = opened(0)
+  for (let i = 0; i < 20_000; i++) {
+    const id = 2 * i + 1
+    loopback.say(open(id), dataOf(id))
+    users.pop()?.stream.sendTrailers(okTrailers)
+    loopback.flush()
+    loopback.say(encodeReset(id, errorCodes.CANCEL))
+  }
+  assert.deepEqual([loopback.failure], [null])
+  const again = encodeReset(39_999, errorCodes.CANCEL)
+  for (let i = 0; i < 10_000 && loopback.failure === null; i++) loopback.say(again)
   assert.equal(loopback.failure?.code, errorCodes.ENHANCE_YOUR_CALM)
   await loopback.close()
 })

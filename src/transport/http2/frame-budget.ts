@@ -8,7 +8,7 @@ import { Http2Error } from './http2-error.ts'
 type BudgetedEvent = 'reset' | 'ping' | 'settings' | 'empty data' | 'idle frame' | 'tiny frame'
 
 const budgets: Readonly<Record<BudgetedEvent, { readonly burst: number; readonly perSecond: number }>> = {
-  // An honest client may cancel many calls, but not more than this at once. Streams that the server had to reset count too.
+  // An honest client may cancel many calls right away, but not more than this at once. Streams that the server had to reset count too.
   reset: { burst: 5000, perSecond: 500 },
   ping: { burst: 1000, perSecond: 50 },
   settings: { burst: 100, perSecond: 10 },
@@ -18,6 +18,9 @@ const budgets: Readonly<Record<BudgetedEvent, { readonly burst: number; readonly
   // Small frames of an answer, because the client opens its window by a few bytes at a time.
   'tiny frame': { burst: 20_000, perSecond: 1000 },
 }
+
+/** A call that its client cancels after so long was no attack: where a model is overloaded, many calls reach their deadlines. */
+const patienceNs = 10e6
 
 type Account = { left: number; atNs: number }
 
@@ -43,5 +46,15 @@ export class FrameBudget {
     account.atNs = nowNs
     if (account.left < 1) throw new Http2Error(errorCodes.ENHANCE_YOUR_CALM, `too many of: ${event}`)
     account.left--
+  }
+  /** When a call opens: the time, or 0 where much is left for resets. On most connections nobody looks at a clock. */
+  openedNs(): number {
+    const account = this.#accounts.get('reset')
+    return account === undefined || account.left > budgets.reset.burst / 2 ? 0 : this.#clock.nowNs()
+  }
+
+  /** The client cancels a call that was opened then. */
+  chargeCancel(openedNs: number): void {
+    if (openedNs === 0 || this.#clock.nowNs() - openedNs < patienceNs) this.charge('reset')
   }
 }

@@ -433,6 +433,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
   #openStream(streamId: number, head: RequestHead | null, endsStream: boolean): void {
     const stream = new Http2Stream(this, streamId, this.#client.initialWindowBytes, head?.contentBytes ?? -1)
     stream.receiveWindowBytes = this.#windows.streamBytes
+    stream.openedNs = this.#budget.openedNs()
     this.#streams.set(streamId, stream)
     if (head === null) {
       this.#budget.charge('reset')
@@ -459,9 +460,14 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
 
   #onReset(streamId: number): void {
     if (this.#isIdle(streamId)) throw new Http2Error(errorCodes.PROTOCOL_ERROR, `reset of idle stream ${streamId}`)
-    this.#budget.charge('reset')
     const stream = this.#streams.get(streamId)
-    if (stream !== undefined) this.#closeStream(stream, false)
+    if (stream !== undefined) {
+      this.#budget.chargeCancel(stream.openedNs)
+      this.#closeStream(stream, false)
+    } else if (this.#closedStreams.reasonOf(streamId) === 'ended') {
+      // The answer was on its way when the client gave up. That happens once for each call.
+      this.#closedStreams.add(streamId, true)
+    } else this.#budget.charge('reset')
   }
 
   #onSettings(flags: number, payload: Buffer): void {

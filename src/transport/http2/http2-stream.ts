@@ -86,6 +86,8 @@ export class Http2Stream {
   uncreditedBytes = 0
   /** Bytes still to come of a body whose length was announced; -1 where it was not. */
   expectedBytes: number
+  /** 0: nobody looked at the clock. */
+  openedNs = 0
   hasRemoteEnded = false
   isClosed = false
   /** True while the stream is in the connection's list of streams that want to send. */
