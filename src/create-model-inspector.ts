@@ -46,6 +46,7 @@ export function createModelInspector(settings: InspectorSettings): ModelInspecto
 
   return {
     gpuCount: countGpus(settings),
+    leastCapability: settings.minComputeCapability,
     hasBackend,
     readSignature: readOnnxSignature,
     complete: async (config, file) => {

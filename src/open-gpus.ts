@@ -1,4 +1,6 @@
 import type { Log } from './base/log.ts'
+import { messageOf } from './base/server-error.ts'
+import { interpreterOf } from './config/backend-interpreter.ts'
 import type { Gpus } from './cuda/gpus.ts'
 import type { EngineSettings } from './options/server-options.ts'
 import { findGpus } from './telemetry/gpu-count.ts'
@@ -22,6 +24,30 @@ export function absentGpus(options: LimitOptions, count: number): string[] {
   return named.flatMap(([flag, gpus]) =>
     [...gpus].filter((id) => id >= count).map((id) => `--${flag} of GPU ${id} has no effect: ${found}`),
   )
+}
+
+/** Why ONNX models cannot be on the GPUs of this machine, and what to do; null: they can, as far as libraries tell. */
+export async function onnxObstacle({
+  backendConfig,
+  minComputeCapability,
+}: Pick<EngineSettings, 'backendConfig' | 'minComputeCapability'>): Promise<string | null> {
+  const { findLibrary, missingText, wantedLibraries } = await import('./backends/onnx/find-library.ts')
+  const { preloadLibraries } = await import('./backends/onnx/native/preload-libraries.ts')
+  const settingOf = (key: string): string | undefined =>
+    backendConfig.get('onnxruntime')?.get(key) ?? backendConfig.get('')?.get(key)
+  try {
+    const library = await findLibrary({
+      libraryPath: settingOf('library-path') ?? '',
+      interpreter: settingOf('interpreter') ?? interpreterOf(backendConfig, 'python'),
+      environment: process.env,
+      gpuCount: countGpus({ minComputeCapability }),
+    })
+    if (library.gpuObstacle !== null) return library.gpuObstacle
+    const missing = await preloadLibraries(await wantedLibraries(library, 'cuda'))
+    return missing.length === 0 ? null : missingText('cuda', missing)
+  } catch (reason) {
+    return messageOf(reason)
+  }
 }
 
 /** The GPUs that models and clients may use; null where there are none, and then no code for GPUs is read. */

@@ -11,7 +11,7 @@ import { describedProblem, readAccessFile } from '../access/access-file.ts'
 import { notStarted } from '../base/not-started.ts'
 import { messageOf } from '../base/server-error.ts'
 import { interpreterOf } from '../config/backend-interpreter.ts'
-import { countGpus } from '../open-gpus.ts'
+import { countGpus, onnxObstacle } from '../open-gpus.ts'
 import { FlagError } from '../options/flag-forms.ts'
 import { optionsFromFlags } from '../options/options-from-flags.ts'
 import type { ServerOptions } from '../options/server-options.ts'
@@ -118,7 +118,7 @@ async function python({ engine }: ServerOptions): Promise<Finding> {
   }
 }
 
-async function gpus({ engine }: ServerOptions): Promise<Finding> {
+async function gpus({ engine }: ServerOptions): Promise<Finding | readonly Finding[]> {
   const count = countGpus(engine)
   const driver = await readFile('/proc/driver/nvidia/version', 'utf8').catch(() => '')
   const [, version = ''] = /Kernel Module\D*([\d.]+)/.exec(driver) ?? []
@@ -129,7 +129,11 @@ async function gpus({ engine }: ServerOptions): Promise<Finding> {
       'start the container with --gpus all (NVIDIA container toolkit), and look at CUDA_VISIBLE_DEVICES and --min-supported-compute-capability'
     return warn('GPU', `the driver ${version} is there, and no GPU can be used`, advice)
   }
-  return ok('GPU', `${count} that can be used${version === '' ? '' : `, driver ${version}`}`)
+  const found = ok('GPU', `${count} that can be used${version === '' ? '' : `, driver ${version}`}`)
+  const obstacle = await onnxObstacle(engine)
+  return obstacle === null
+    ? found
+    : [found, warn('ONNX on the GPU', 'no: ONNX models run on the CPU, and those with KIND_GPU do not load', obstacle)]
 }
 
 async function ports(options: ServerOptions): Promise<Finding> {

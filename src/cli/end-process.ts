@@ -9,9 +9,12 @@ const waiting = /^(FSReq|FileHandle|GetAddrInfo|GetNameInfo)/
 /** What threads write to logs at the moment is done within this time. */
 const graceMs = 100
 
-/** Ends the process with this status, whatever its threads wait for. */
-export function endProcess(status: number): never {
-  if (!process.getActiveResourcesInfo().some((name) => waiting.test(name))) process.exit(status)
+/**
+ * Ends the process with this status, whatever the threads of the pool wait for. `at once`: whatever any thread waits for. process.exit waits for
+ * each of them, and a driver that does not answer keeps the thread that called it for ever.
+ */
+export function endProcess(status: number, when: 'soon' | 'at once' = 'soon'): never {
+  if (when === 'soon' && !process.getActiveResourcesInfo().some((name) => waiting.test(name))) process.exit(status)
   process.exitCode = status
   process.emit('exit', status)
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, graceMs)

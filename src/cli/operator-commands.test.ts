@@ -97,6 +97,34 @@ test('doctor finds nothing wrong with a machine that can serve', async () => {
   for (const about of ['Node', 'ports', 'repository', 'state folder']) assert.equal(by(about).state, 'ok', about)
 })
 
+test(
+  'doctor says what ONNX models lack to be on a GPU that is there',
+  { skip: process.platform === 'win32' },
+  async (t) => {
+    const kept = { PATH: process.env['PATH'] ?? '', CUDA_VISIBLE_DEVICES: process.env['CUDA_VISIBLE_DEVICES'] }
+    t.after(() => {
+      process.env['PATH'] = kept.PATH
+      if (kept.CUDA_VISIBLE_DEVICES === undefined) delete process.env['CUDA_VISIBLE_DEVICES']
+      else process.env['CUDA_VISIBLE_DEVICES'] = kept.CUDA_VISIBLE_DEVICES
+    })
+    const flags = [`--model-repository=${folder}`, '--python=/no/such/python']
+    process.env['CUDA_VISIBLE_DEVICES'] = ''
+    assert.equal((await examine(...flags)).by('ONNX on the GPU'), undefined)
+    await writeFile(path.join(folder, 'nvidia-smi'), '#!/bin/sh\necho "0, GPU-1, 9.0"\n', { mode: 0o755 })
+    process.env['PATH'] = `${folder}:${kept.PATH}`
+    process.env['CUDA_VISIBLE_DEVICES'] = '0'
+    const { status, by } = await examine(...flags)
+    assert.equal(status, 0, 'a server can start all the same')
+    assert.equal(by('GPU').found, '1 that can be used')
+    const { state, advice } = by('ONNX on the GPU')
+    assert.equal(state, 'warn')
+    assert.match(
+      advice,
+      /the Python '\/no\/such\/python' cannot be asked .*pip install "onnxruntime-gpu\[cuda,cudnn\]"/,
+    )
+  },
+)
+
 test('doctor says what is missing and what to do', async () => {
   const taken = createSocketServer().listen(0, '127.0.0.1')
   await new Promise((resolve) => taken.once('listening', resolve))

@@ -30,7 +30,7 @@ function limitExit(log: LogWriter, exitTimeoutSecs: number): void {
     () => {
       speaker.error('failed to stop server in time: exiting at once', { exit_timeout_secs: exitTimeoutSecs })
       log.flushNow()
-      endProcess(1)
+      endProcess(1, 'at once')
     },
     exitTimeoutSecs * 1000 + processGraceMs,
   )
@@ -50,7 +50,7 @@ export function createExitSignal(log: LogWriter, exitTimeoutSecs: number): { rea
     if (!isLeaving) return leave(signal)
     log.plain('Second signal: exiting at once, requests in flight are lost.')
     log.flushNow()
-    endProcess(1)
+    endProcess(1, 'at once')
   })
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)

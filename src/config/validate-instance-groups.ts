@@ -2,17 +2,17 @@ import { problem, type ConfigProblem } from './config-problem.ts'
 import { isEnsemble, tensorRtPlatform } from './known-backends.ts'
 import type { ModelConfig, ModelInstanceGroup } from './model-config.ts'
 
+/** `leastCapability`: `--min-supported-compute-capability`; absent: its default. */
+export type GpuRules = { readonly gpuCount: number; readonly leastCapability?: number | undefined }
+
 /** Rules for the groups after `normaliseInstanceGroups`. */
-export function* instanceGroupProblems(
-  config: ModelConfig,
-  { gpuCount }: { readonly gpuCount: number },
-): Generator<ConfigProblem> {
+export function* instanceGroupProblems(config: ModelConfig, rules: GpuRules): Generator<ConfigProblem> {
   if (config.ensembleScheduling !== null || isEnsemble(config)) return
   if (config.instanceGroup.length === 0) {
     yield problem('instance_group', `must specify one or more 'instance group's for ${config.name}`)
   }
   for (const [index, group] of config.instanceGroup.entries()) {
-    yield* groupProblems(config, group, `instance_group[${index}]`, gpuCount)
+    yield* groupProblems(config, group, `instance_group[${index}]`, rules)
   }
 }
 
@@ -20,12 +20,12 @@ function* groupProblems(
   config: ModelConfig,
   group: ModelInstanceGroup,
   path: string,
-  gpuCount: number,
+  rules: GpuRules,
 ): Generator<ConfigProblem> {
   const which = `instance group ${group.name} of model ${config.name}`
   switch (group.kind) {
     case 'KIND_GPU':
-      yield* gpuProblems(group, which, path, gpuCount)
+      yield* gpuProblems(group, which, path, rules)
       break
     case 'KIND_CPU':
     case 'KIND_MODEL':
@@ -52,7 +52,7 @@ function* gpuProblems(
   group: ModelInstanceGroup,
   which: string,
   path: string,
-  gpuCount: number,
+  { gpuCount, leastCapability = 6 }: GpuRules,
 ): Generator<ConfigProblem> {
   const instead = gpuCount === 0 ? `${cpuInstead}; ${noneFound}` : cpuInstead
   if (group.gpus.length === 0) {
@@ -62,7 +62,7 @@ function* gpuProblems(
   const ids = Array.from({ length: gpuCount }, (_, id) => id)
   for (const [index, id] of group.gpus.entries()) {
     if (ids.includes(id)) continue
-    const message = `${which} specifies invalid or unsupported gpu id ${id}. GPUs with at least the minimum required CUDA compute compatibility of 6.000000 are: ${ids.join(', ')}`
+    const message = `${which} specifies invalid or unsupported gpu id ${id}. GPUs with at least the minimum required CUDA compute compatibility of ${leastCapability.toFixed(6)} are: ${ids.join(', ')}`
     yield problem(`${path}.gpus[${index}]`, message, gpuCount === 0 ? instead : `use one of ${ids.join(', ')}`)
   }
 }

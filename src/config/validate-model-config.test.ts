@@ -351,3 +351,12 @@ test('a metric control names its family and its buckets', () => {
     "histogram options must specify non-empty 'buckets'",
   ])
 })
+
+test('a GPU that is too old is refused with the age that the flag asks for', () => {
+  const groups = [configMessage('ModelInstanceGroup', { name: 'm', kind: 'KIND_GPU', count: 1, gpus: [1] })]
+  const textsOf = (leastCapability?: number): string[] =>
+    [...loadProblems(config({ instanceGroup: groups }), { gpuCount: 1, leastCapability })].map(({ message }) => message)
+  const least = 'GPUs with at least the minimum required CUDA compute compatibility of'
+  assert.ok(textsOf()[0]?.endsWith(`${least} 6.000000 are: 0`))
+  assert.ok(textsOf(7.5)[0]?.endsWith(`${least} 7.500000 are: 0`))
+})

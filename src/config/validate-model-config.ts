@@ -10,12 +10,12 @@ import { parameterProblems } from './model-parameters.ts'
 import { dynamicBatchingProblems } from './validate-dynamic-batching.ts'
 import { ensembleProblems } from './validate-ensemble.ts'
 import { amountProblems } from './validate-amounts.ts'
-import { instanceGroupProblems } from './validate-instance-groups.ts'
+import { instanceGroupProblems, type GpuRules } from './validate-instance-groups.ts'
 import { sequenceBatchingProblems, sequenceStateProblems } from './validate-sequence-batching.ts'
 import { tensorProblems, untypedBatchInputs } from './validate-tensors.ts'
 
 type PollRules = { readonly isAutoCompleteDisabled: boolean }
-type LoadRules = { readonly gpuCount: number }
+type LoadRules = GpuRules
 
 /** While polling: throws the first problem. The configuration is normalised, its backend detected. */
 export function validatePolledConfig(config: ModelConfig, rules: PollRules): void {

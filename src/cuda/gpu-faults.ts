@@ -3,8 +3,13 @@
 
 type Told = (deviceId: number, text: string) => void
 
-/** CUresult and cudaError_t have the same numbers here: memory that cannot be corrected, and what ends a context of CUDA. */
-const lastingCodes: ReadonlySet<number> = new Set([214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719])
+/**
+ * CUresult and cudaError_t have the same numbers here: memory that cannot be corrected, what ends a context of CUDA, and after which the
+ * process must be started again: tensor memory that was left (721), a client that MPS has ended (810), an error of an external device (911).
+ */
+const lastingCodes: ReadonlySet<number> = new Set([
+  214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911,
+])
 
 export const outOfMemoryCode = 2
 

@@ -183,14 +183,14 @@ class ModelLinter {
     }
     const hasBackend = await this.#checkBackend(config, versions.at(-1) ?? '1')
     normaliseModelConfig(config)
-    const gpuCount = this.#inspector?.gpuCount ?? 0
+    const { gpuCount = 0, leastCapability } = this.#inspector ?? {}
     normaliseInstanceGroups(config, { gpuCount })
     this.#addProblems('poll', pollProblems(config, this.#options))
     this.#checkFileNames(layout)
     this.#versions = selectVersions(config.versionPolicy, versions)
     // What completes and fills a configuration is different for each version; the last one stands for the model.
     for (const version of hasBackend ? this.#versions : []) await this.#checkModelFile(layout, version)
-    this.#addProblems('load', loadProblems(this.#config, { gpuCount }))
+    this.#addProblems('load', loadProblems(this.#config, { gpuCount, leastCapability }))
     await this.#checkFiles()
     await this.#checkWarmUp()
   }

@@ -7,6 +7,7 @@ import type { FileProblem } from '../model/file-problem.ts'
 export type ModelInspector = {
   /** That a server with the same flags would have. */
   readonly gpuCount: number
+  readonly leastCapability?: number
   /** False: a server with the same flags has no backend of this name, nor does the model bring one. */
   hasBackend(name: string, model: { readonly config: ModelConfig; readonly files: ModelFiles }): Promise<boolean>
   /** What the model file says about its tensors; null when nothing in this program can read that kind of file. */

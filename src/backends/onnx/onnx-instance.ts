@@ -8,6 +8,7 @@ import type { PreparedBatch } from '../../model/batch.ts'
 import type { Batch } from '../../model/batch.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
+import { leftGpu } from '../../model/left-gpu.ts'
 import type { Shape } from '../../tensor/shape.ts'
 import { Tensor } from '../../tensor/tensor.ts'
 import type { PlaceByTime } from './execution-place.ts'
@@ -348,8 +349,7 @@ function failAway(request: InferenceRequest, nowNs: number): void {
   request.computeInputEndNs = nowNs
   request.computeOutputStartNs = nowNs
   request.computeEndNs = nowNs
-  const text = `inputs of the request lie on GPU ${request.inputDevice}, and the model left that GPU while the request waited: send it again`
-  request.fail(ServerError.withoutStack('UNAVAILABLE', text))
+  request.fail(leftGpu(request))
 }
 
 /** One Instance prepares these inputs, and any Instance of the model may run them. */

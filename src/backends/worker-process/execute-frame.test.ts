@@ -2,7 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { ParameterValue } from '../../model/parameters.ts'
-import { parametersJson, parseParameters } from './execute-frame.ts'
+import { emptyModelConfig } from '../../config/model-config.ts'
+import { ModelSignature } from '../../config/model-signature.ts'
+import { deviceBytes } from '../../cuda/device-bytes.ts'
+import { InferenceRequest } from '../../model/inference-request.ts'
+import { Tensor } from '../../tensor/tensor.ts'
+import { encodeExecute, parametersJson, parseParameters } from './execute-frame.ts'
 
 test('parameters keep their values and types through their text', () => {
   const value: fc.Arbitrary<ParameterValue> = fc.oneof(
@@ -19,6 +24,21 @@ test('parameters keep their values and types through their text', () => {
       assert.deepEqual([...parseParameters(parametersJson(parameters))], [...parameters])
     }),
   )
+})
+
+test('inputs on a GPU go to a worker that opens its memory, and to no other: these would read zeros', () => {
+  const bytes = deviceBytes(0, 4096, 8, new Uint8Array(64))
+  const inputs = [new Tensor('X', 'FP32', [2], bytes)]
+  const request = new InferenceRequest({ modelName: 'm', inputs, sink: () => undefined })
+  request.inputDevice = 0
+  const signature = new ModelSignature({ ...emptyModelConfig(), name: 'm' })
+  const encode = (opensDevices: boolean): unknown => encodeExecute(1, [request], 1, signature, null, opensDevices)
+  assert.doesNotThrow(() => encode(true))
+  assert.throws(() => encode(false), {
+    code: 'UNAVAILABLE',
+    message:
+      /^inputs of the request lie on GPU 0, and the model left that GPU while the request waited: send it again$/,
+  })
 })
 
 test('a text of any length beside a NaN is read', () => {

@@ -2,6 +2,7 @@
 
 import { ServerError } from '../../base/server-error.ts'
 import { deviceReferenceOf } from '../../cuda/device-bytes.ts'
+import { leftGpu } from '../../model/left-gpu.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import type { Parameters } from '../../model/parameters.ts'
 import type { ModelSignature } from '../../config/model-signature.ts'
@@ -43,6 +44,7 @@ export function encodeExecute(
   let dataBytes = 0
   const parameterTexts: string[] = []
   for (const request of requests) {
+    if (!opensDevices && request.inputDevice !== null) throw leftGpu(request)
     const parameters = request.parameters.size === 0 ? '' : parametersJson(request.parameters)
     parameterTexts.push(parameters)
     headBytes += requestBytes(request, parameters, signature)

@@ -59,6 +59,7 @@ export type LoadDependencies = {
 export type LoadSettings = {
   readonly isAutoCompleteDisabled: boolean
   readonly gpuCount: number
+  readonly minComputeCapability?: number
   /** `--model-load-gpu-limit`, by GPU. */
   readonly gpuLoadLimits?: ReadonlyMap<number, number>
   /** For a model that sets no `max_queue_size`. 'auto': see `queueBound`. */
@@ -214,13 +215,21 @@ async function completeVersion(
   const usesGpus = settings.gpuCount === 0 ? false : await backend?.usesGpus?.()
   normaliseInstanceGroups(config, { gpuCount: settings.gpuCount, usesGpus })
   // The text of the error is Triton's; the advice is for who reads the log.
-  validateLoadedConfig(config, { gpuCount: settings.gpuCount }, (fix) => log.warning(hintFor(config.name, fix)))
+  validateLoadedConfig(config, gpuRules(settings), (fix) => log.warning(hintFor(config.name, fix)))
   const classNames = backend?.classNames?.(config, files) ?? []
   const labels = new Map([...classNames, ...(await readLabels(config, files.modelDirectory))])
   const signature = new ModelSignature(config, labels)
   if (settings.gpuCount > 1) await gpuPlacement?.place(config)
   return { config, signature }
 }
+
+const gpuRules = ({
+  gpuCount,
+  minComputeCapability,
+}: LoadSettings): { gpuCount: number; leastCapability: number | undefined } => ({
+  gpuCount,
+  leastCapability: minComputeCapability,
+})
 
 /** Configuration and signature of a version that is not loaded. A draft with inputs and outputs needs no Backend. */
 export async function describeVersion(
@@ -242,7 +251,7 @@ export function rescaledConfig(config: ModelConfig, draft: ModelConfig, settings
   const rescaled = { ...config, instanceGroup, versionPolicy }
   const usesGpus = config.instanceGroup.some(({ kind }) => kind === 'KIND_GPU') || undefined
   normaliseInstanceGroups(rescaled, { gpuCount: settings.gpuCount, usesGpus })
-  validateLoadedConfig(rescaled, { gpuCount: settings.gpuCount })
+  validateLoadedConfig(rescaled, gpuRules(settings))
   keepPlace(config, rescaled)
   // Instances that follow load stay as many as they are.
   const [now] = activeGroups(config)
