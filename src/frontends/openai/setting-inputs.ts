@@ -17,7 +17,7 @@ const namesOf: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** What the answer must follow: its text, and an input beside it that says of which kind the text is. */
-export const guideInput = 'guided_decoding_guide'
+const guideInput = 'guided_decoding_guide'
 export const guideTypeInput = 'guided_decoding_guide_type'
 
 /** What the server tells every model that has an input for it. */
