@@ -38,6 +38,15 @@ test('a schema may contain itself, and parts of it by their names', () => {
   assert.match(text, /^root ::= r0 space$/m)
 })
 
+test('a tuple of draft 7, items as a list, is one of prefixItems', () => {
+  const parts = [{ type: 'integer' }, { type: 'boolean' }]
+  const draft7 = { type: 'array', items: parts, minItems: 2, maxItems: 2 }
+  assert.equal(grammar(draft7), grammar({ type: 'array', prefixItems: parts, minItems: 2, maxItems: 2 }))
+  const open = grammar({ items: parts, additionalItems: { type: 'null' } })
+  assert.equal(open, grammar({ prefixItems: parts, items: { type: 'null' } }))
+  requireGrammar(open)
+})
+
 test('what cannot be kept is refused by name, and so is what makes no sense', () => {
   const refused: [schema: unknown, text: RegExp][] = [
     [{ type: 'string', pattern: '^a$' }, /has 'pattern', which answers cannot be held to/],

@@ -219,7 +219,10 @@ class SchemaGrammar {
   }
 
   #array(schema: Schema, depth: number): string {
-    const first = schema['prefixItems'] ?? []
+    // Up to draft 7 the list of a tuple stands in 'items', and what follows it in 'additionalItems'.
+    const isOld = Array.isArray(schema['items'])
+    const first = (isOld ? schema['items'] : schema['prefixItems']) ?? []
+    const others = schema[isOld ? 'additionalItems' : 'items']
     if (!Array.isArray(first)) throw refusal("has 'prefixItems' that are no list", first)
     const heads = first.map((item) => this.#rule(this.#expression(item, depth + 1)))
     const least = Math.max(0, (count(schema, 'minItems') ?? 0) - heads.length)
@@ -227,10 +230,10 @@ class SchemaGrammar {
     const rest = most === null ? null : most - heads.length
     if (rest !== null && rest < least)
       throw refusal('allows no array', { minItems: schema['minItems'], maxItems: most })
-    const isClosed = schema['items'] === false || (heads.length > 0 && schema['items'] === undefined)
+    const isClosed = others === false || (heads.length > 0 && others === undefined)
     if (isClosed && least > 0)
       throw refusal('allows no array', { minItems: schema['minItems'], prefixItems: heads.length })
-    const item = isClosed ? null : this.#rule(this.#expression(schema['items'] ?? true, depth + 1))
+    const item = isClosed ? null : this.#rule(this.#expression(others ?? true, depth + 1))
     const comma = ' space "," space '
     if (heads.length > 0) {
       const more = item === null || rest === 0 ? '' : ` (${comma}${item}){${least},${rest ?? ''}}`

@@ -20,6 +20,7 @@ type ChatRequest = {
   readonly messages: readonly ChatMessage[]
   readonly tools?: readonly unknown[]
   readonly toolChoice?: unknown
+  readonly callsOnce?: boolean
 }
 type ChatMessage = Readonly<Record<string, unknown>> & {
   readonly tool_calls?: readonly { readonly function: { readonly name: string; readonly arguments: unknown } }[]
@@ -85,14 +86,19 @@ function inputsOf(text: string): unknown {
   return parsed(text, 'text_input')['input'] ?? [text]
 }
 
-function chatMembers({ messages, tools = [], toolChoice }: ChatRequest): Record<string, unknown> {
+function chatMembers({ messages, tools = [], toolChoice, callsOnce = false }: ChatRequest): Record<string, unknown> {
   const told = messages.map((message) =>
     message.tool_calls === undefined ? message : { ...message, tool_calls: message.tool_calls.map(withTextArguments) },
   )
   if (tools.length === 0) return { messages: told }
   const isNamed = typeof toolChoice === 'object' && toolChoice !== null
   const choice = isNamed ? { type: 'function', function: toolChoice } : toolChoice
-  return { messages: told, tools, ...(choice === undefined ? {} : { tool_choice: choice }) }
+  return {
+    messages: told,
+    tools,
+    ...(choice === undefined ? {} : { tool_choice: choice }),
+    ...(callsOnce ? { parallel_tool_calls: false } : {}),
+  }
 }
 
 /** On the wire arguments are a text. */

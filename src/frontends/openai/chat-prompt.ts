@@ -32,4 +32,5 @@ export const chatOutputSettings = (chat: Chat, prompt: string): ChatOutputSettin
   separatesReasoning: chat.separatesReasoning,
   startsInReasoning: /<think>\s*$/.test(prompt.slice(-64)),
   onlyTool: typeof chat.toolChoice === 'object' ? chat.toolChoice.name : '',
+  callsOnce: chat.callsOnce,
 })

@@ -138,7 +138,7 @@ export class GenerationCall extends OpenAiCall {
 
   #job(text: string, index: number, version: ModelVersion, chat: Chat | null = null): TextJob {
     const { sampling, maxTokens, logprobs, isStream, choiceCount } = this.#request
-    const forced = chat === null ? null : forcedSchema(chat.tools, chat.toolChoice)
+    const forced = chat === null ? null : forcedSchema(chat.tools, chat.toolChoice, chat.callsOnce)
     const choice = this.#choices[index] as Growing
     choice.output = chat === null ? null : new ChatOutput(chatOutputSettings(chat, text))
     if (this.#request.echoes) this.#tell(choice, [{ kind: 'content', text }])

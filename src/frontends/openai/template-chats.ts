@@ -38,7 +38,7 @@ export class TemplateChats implements ChatModels {
     const output = new ChatOutput(chatOutputSettings(chat, text))
     return {
       text,
-      schema: forcedSchema(chat.tools, chat.toolChoice),
+      schema: forcedSchema(chat.tools, chat.toolChoice, chat.callsOnce),
       read: (piece, isEnd) => told(isEnd ? [...output.push(piece), ...output.end()] : output.push(piece)),
     }
   }
@@ -67,8 +67,8 @@ function parsed(json: string): Chat {
       ...flags
     } = JSON.parse(json) as Partial<Chat>
     if (Array.isArray(messages) && Array.isArray(tools)) {
-      const { separatesReasoning = true, continuesLast = false } = flags
-      return { messages, tools, toolChoice, templateFields, separatesReasoning, continuesLast }
+      const { separatesReasoning = true, continuesLast = false, callsOnce = false } = flags
+      return { messages, tools, toolChoice, templateFields, separatesReasoning, continuesLast, callsOnce }
     }
   } catch {
     // The refusal below says it.

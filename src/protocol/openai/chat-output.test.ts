@@ -10,6 +10,7 @@ const settings: ChatOutputSettings = {
   separatesReasoning: true,
   startsInReasoning: false,
   onlyTool: '',
+  callsOnce: false,
 }
 
 function read(pieces: readonly string[], changes: Partial<ChatOutputSettings> = {}): Told {
@@ -56,6 +57,16 @@ const texts: readonly (readonly [text: string, told: Told, changes?: Partial<Cha
   [
     '[TOOL_CALLS][{"name": "time", "arguments": {"z": "UTC"}}, {"name": "weather", "arguments": {}}]',
     { ...only(''), calls: [['time', '{"z": "UTC"}'], ['weather', '{}']] }, // prettier-ignore
+  ],
+  [
+    'Wait. <tool_call>{"name": "time", "arguments": {}}</tool_call>\n<tool_call>{"name": "weather", "arguments": {}}</tool_call> Done.',
+    { content: 'Wait. ', reasoning: '', calls: [['time', '{}']] },
+    { callsOnce: true },
+  ],
+  [
+    '[{"name": "time", "parameters": {"z": 1}}, {"name": "weather", "parameters": {}}]',
+    { ...only(''), calls: [['time', '{"z": 1}']] },
+    { callsOnce: true },
   ],
   ['[TOOL_CALLS]time[ARGS]{"z": "UTC"}', { ...only(''), calls: [['time', '{"z": "UTC"}']] }],
   [

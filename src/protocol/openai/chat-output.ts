@@ -22,6 +22,8 @@ export type ChatOutputSettings = {
   readonly startsInReasoning: boolean
   /** The whole text is the arguments of this tool; '' : it is not. */
   readonly onlyTool: string
+  /** What the model writes behind its first call is left out. */
+  readonly callsOnce: boolean
 }
 
 const thinkStart = '<think>'
@@ -37,7 +39,7 @@ const betweenCalls =
   /^(?:\[TOOL_CALLS\]|<\/tool_call>|<tool_call>|<\|python_tag\|>|<\|eom_id\|>|<\|eot_id\|>|[\s,;\]]|\[(?=\s*\{))+/
 const partOfBetween: readonly string[] = [...callMarks, hermesEnd]
 
-type Mode = 'start' | 'reasoning' | 'content' | 'calls' | 'call' | 'arguments'
+type Mode = 'start' | 'reasoning' | 'content' | 'calls' | 'call' | 'arguments' | 'over'
 
 export class ChatOutput {
   readonly #settings: ChatOutputSettings
@@ -85,6 +87,7 @@ export class ChatOutput {
     else if (this.#mode === 'content') this.#tellContent(events, isEnd)
     else if (this.#mode === 'calls') this.#betweenCalls(events, isEnd)
     else if (this.#mode === 'call') this.#readCall(events, isEnd)
+    else if (this.#mode === 'over') this.#held = ''
     else this.#tellArguments(events)
   }
 
@@ -184,7 +187,7 @@ export class ChatOutput {
       // It looked like a call and was none: an answer in JSON.
       if (this.#call !== null) events.push({ kind: 'content', text: call.raw })
       this.#mode = 'content'
-    } else this.#mode = 'calls'
+    } else this.#mode = this.#settings.callsOnce ? 'over' : 'calls'
     this.#call = null
   }
 

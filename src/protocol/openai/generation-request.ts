@@ -12,6 +12,8 @@ export type Chat = {
   readonly messages: readonly ChatMessage[]
   readonly tools: readonly ChatTool[]
   readonly toolChoice: ToolChoice
+  /** OpenAI's `parallel_tool_calls` is false: an answer has one call at most. */
+  readonly callsOnce: boolean
   /** What the template gets beside messages and tools. */
   readonly templateFields: JsonObject
   /** False: `<think>` stays in the text. */
@@ -70,6 +72,7 @@ export function readChatRequest(body: JsonObject): GenerationRequest {
       messages,
       tools,
       toolChoice: choice,
+      callsOnce: fields.flag('parallel_tool_calls') === false,
       templateFields: fields.object('chat_template_kwargs') ?? {},
       separatesReasoning: fields.text('reasoning_format') !== 'none',
       continuesLast,

@@ -36,6 +36,7 @@ export function readResponsesRequest(body: JsonObject): GenerationRequest {
       messages: readInput(fields),
       tools,
       toolChoice: choice,
+      callsOnce: fields.flag('parallel_tool_calls') === false,
       templateFields: fields.object('chat_template_kwargs') ?? {},
       separatesReasoning: true,
       continuesLast: false,

@@ -84,6 +84,9 @@ def tools():
     stream = client.chat.completions.create(model="toy", messages=say(CALL), tools=[TOOL], stream=True)
     calls = [call for chunk in stream for call in (chunk.choices[0].delta.tool_calls or [])]
     assert calls[0].function.name == "add" and "".join(call.function.arguments for call in calls) == '{"a": 4}'
+    for more, count in (({}, 2), ({"parallel_tool_calls": False}, 1)):
+        twice = client.chat.completions.create(model="toy", messages=say(CALL + " " + CALL), tools=[TOOL], **more)
+        assert len(twice.choices[0].message.tool_calls) == count
     forced = client.chat.completions.create(model="toy", messages=say('{"a": 1}'), tools=[TOOL], tool_choice={"type": "function", "function": {"name": "add"}})
     assert forced.choices[0].message.tool_calls[0].function.arguments == '{"a": 1}'
     more = [*say("4"), {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "4"}]
