@@ -33,9 +33,11 @@ Error *TRITONBACKEND_StateNew(TRITONBACKEND_State **state, TRITONBACKEND_Request
   *state = NULL;
   if (!pool_lives(&request_pool, request)) return fail_stale(request, "request");
   const TRITONBACKEND_Model *model = request->instance->model;
-  if (!has_name(model->states, model->state_count, name))
+  if (model->state_count == 0)
     return fail(TRITONSERVER_ERROR_INVALID_ARG, "unable to add state '%s'. State configuration is missing for model '%s'.", name,
       model->name);
+  if (!has_name(model->states, model->state_count, name))
+    return fail(TRITONSERVER_ERROR_INVALID_ARG, "state '%s' is not a valid state name.", name);
   if (dims_count > LARGEST_RANK) return fail(TRITONSERVER_ERROR_INVALID_ARG, "state '%s' has %u dimensions", name, dims_count);
   TRITONBACKEND_State *made = pool_take(&state_pool);
   made->output = output_new(request->exchange, name, datatype, shape, dims_count);

@@ -328,6 +328,18 @@ describe('a native backend of our own', { skip: whyNot === '' ? false : whyNot }
     await reportPythonChecks(t, 'native_client.py', server.grpcAddress)
   })
 
+  test('learns that a state has another name than those of the configuration, or that there are none', async () => {
+    assert.equal(
+      await say('state:NOPE'),
+      "error: unable to add state 'NOPE'. State configuration is missing for model 'wayward'.",
+    )
+    const parameters = { sequence_id: 9, sequence_start: true, sequence_end: true }
+    const inputs = [{ name: 'X', datatype: 'BYTES', shape: [1], data: ['state:NOPE'] }]
+    const body = JSON.stringify({ parameters, inputs })
+    const answer = await fetch(`${server.url}/v2/models/sums/infer`, { method: 'POST', body })
+    assert.deepEqual(await answer.json(), { error: "state 'NOPE' is not a valid state name." })
+  })
+
   test('gives a request back to be run again before it sends the answer of this round', async () => {
     const body = JSON.stringify({ X: 'rounds:3' })
     const response = await fetch(`${server.url}/v2/models/rounds/generate_stream`, { method: 'POST', body })
