@@ -114,7 +114,7 @@ describe('an override follows protobuf’s JSON mapping', () => {
     ],
     ['{"max_batch_size": 1, "maxBatchSize": 2}', /is given twice/],
     ['{"name": 5}', "Invalid config override: 'config.name': expected a string, got 5"],
-    ['{"input": "x"}', "Invalid config override: 'config.input': expected an object, got \"x\""],
+    ['{"input": "x"}', 'Invalid config override: \'config.input\': expected an object, got "x"'],
     ['{"input": [{"dims": [true]}]}', /'config\.input\[0\]\.dims\[0\]': expected a whole number/],
     ['{"input": [{"data_type": "TYPE_NOPE"}]}', /expected one of TYPE_INVALID, TYPE_BOOL, .*, got "TYPE_NOPE"/],
     ['{"response_cache": {"enable": "true"}}', /expected true or false, got "true"/],
