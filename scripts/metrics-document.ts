@@ -50,7 +50,7 @@ function needs({ isOn, only }: ModelFamily): string {
   if (!isOn(base)) {
     return isOn({ ...base, hasSummaries: true })
       ? [...models, '`--metrics-config summary_latencies=true`'].join(', ')
-      : 'decoupled models, with `--metrics-config histogram_latencies=true`'
+      : '`--metrics-config histogram_latencies=true`'
   }
   if (!isOn({ ...base, hasCounters: false })) models.push('not with `--metrics-config counter_latencies=false`')
   return models.join(', ')

@@ -4,6 +4,7 @@ import { ManualClock } from '../../test/fakes/manual-clock.ts'
 import { ServerError } from '../base/server-error.ts'
 import { InferenceRequest } from '../model/inference-request.ts'
 import type { PolledModel } from '../repository/model-repository.ts'
+import { ModelLedger } from '../telemetry/model-ledger.ts'
 import { Tensor } from '../tensor/tensor.ts'
 import type { EngineOptions } from './engine.ts'
 import { engineOnShelf, plainModelText, shelvedModel } from '../../test/fakes/engine-on-shelf.ts'
@@ -52,6 +53,31 @@ test('a load tells its instances, and with verbose lines its steps and their tim
     assert.equal(fields['model'], 'm')
     assert.equal(typeof fields['ms'], 'number')
   }
+})
+
+test('with histogram_latencies the first responses of every model are counted, over its own bounds', async () => {
+  const buckets =
+    'model_metrics { metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options { buckets: [1, 2] } } }'
+  const ledger = new ModelLedger({ hasSummaries: false, hasFirstResponses: true, hasOwnFamilies: false })
+  const clock = new ManualClock()
+  const { engine, backend } = engineOnShelf(clock, [polled('m', ['1']), polled('n', ['1'], buckets)], {}, { ledger })
+  await engine.start()
+  for (const modelName of ['m', 'n']) {
+    const inputs = [new Tensor('IN', 'FP32', [1], new Uint8Array(4))]
+    engine.inferByName(new InferenceRequest({ modelName, inputs, sink: () => undefined }))
+    clock.advanceUs(1500)
+    backend.answerAll()
+  }
+  assert.deepEqual(
+    [...ledger.entries()].map((entry) => [
+      Object.fromEntries(entry.labels)['model'],
+      entry.totals().firstResponses?.counts,
+    ]),
+    [
+      ['m', [1, 0, 0, 0, 0]],
+      ['n', [1, 0, 0]],
+    ],
+  )
 })
 
 test('the agents that models use are known', async () => {

@@ -45,6 +45,8 @@ class TritonPythonModel(FrameworkModel):
     @classmethod
     def describe(cls, source):
         model = read_model(source)
+        if has_batch_layout(model) and not source.flag("SKIP_DYNAMIC_BATCHSIZE", False):
+            model = with_open_batch(source, model)
         facts = {"graph": model.get_friendly_name(), "operations": len(model.get_ops())}
         if saved_version(source.path):
             facts["saved with"] = saved_version(source.path)
@@ -225,6 +227,23 @@ def _check_shape(source, tensor, port):
 
 def _listed(shape):
     return ",".join(str(dimension) for dimension in shape)
+
+
+def has_batch_layout(model):
+    """As in Triton, a model whose layouts all name the first dimension N takes batches, whatever size it was saved with."""
+    from openvino import layout_helpers
+
+    layouts = [layout_helpers.get_layout(port) for port in [*model.inputs, *model.outputs]]
+    return all(layout_helpers.has_batch(layout) and layout_helpers.batch_idx(layout) == 0 for layout in layouts)
+
+
+def with_open_batch(source, model):
+    """The model as it was saved where it cannot take other sizes."""
+    try:
+        open_batch(source, model)
+        return model
+    except ModelError:
+        return read_model(source)
 
 
 def open_batch(source, model):

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../../../test/fakes/manual-clock.ts'
 import { until } from '../../../test/until.ts'
-import type { ServerError } from '../../base/server-error.ts'
+import { ServerError } from '../../base/server-error.ts'
 import { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import type { FoundModel } from '../../repository/model-repository.ts'
@@ -185,9 +185,13 @@ test('unloads that wait for the load of an ensemble are as few as all changes th
   const refused = Promise.allSettled(unloads)
   gates.shift()?.()
   await load
-  const reasons = (await refused).filter((result) => result.status === 'rejected')
-  assert.equal(reasons.length, 8)
-  assert.equal((reasons[0]?.reason as ServerError).code, 'UNAVAILABLE')
+  const reasons = (await refused).flatMap((result) =>
+    result.status === 'rejected' ? [ServerError.from(result.reason)] : [],
+  )
+  assert.deepEqual(
+    reasons.map(({ code }) => code),
+    Array<string>(8).fill('UNAVAILABLE'),
+  )
 })
 
 test('an ensemble is ready when all it calls is', async () => {

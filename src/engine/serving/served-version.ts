@@ -220,7 +220,7 @@ export class ServedVersion implements ModelVersion, CheckedRequests, RequestAcco
     // Triton's Python backend and its ensembles report nothing about single responses; clients compare the whole answer.
     const hasResponseStatistics = signature.isDecoupled && config.backend !== 'python' && !isEnsemble
     const { hasSummaries, hasFirstResponses, hasOwnFamilies: hasHistograms } = this.#ledger.options
-    const firstResponseBounds = hasFirstResponses && signature.isDecoupled ? firstResponseBoundsOf(config) : null
+    const firstResponseBounds = hasFirstResponses ? firstResponseBoundsOf(config) : null
     this.#loadSeconds = (this.#clock.nowNs() - this.#createdNs) / 1e9
     this.#lastUsedNs = this.#clock.nowNs()
     this.readyMs = this.#clock.wallMs()

@@ -39,6 +39,7 @@ export async function openAzure(
   credential: CloudCredential,
   environment: Environment,
 ): Promise<WritableStore> {
+  requireAuthType(credential.auth_type ?? '')
   const sdk = await importPackage<AzureSdk>('@azure/storage-blob', 'a repository in as://')
   // Trying again is done in one place for all stores.
   const settings = { retryOptions: { maxTries: 1 } }
@@ -66,6 +67,13 @@ function openConnection(
     // The library's message may quote the text, and with it the key.
     throw new ServerError('INVALID_ARG', 'AZURE_STORAGE_CONNECTION_STRING is not a connection string')
   }
+}
+
+/** A type that is misspelt would end in an anonymous access, which Azure refuses without saying why. */
+function requireAuthType(authType: string): void {
+  if (authType === '' || authType === 'managed_identity' || authType === 'default') return
+  const what = `Unable to create Azure filesystem client: the auth_type (AZURE_STORAGE_AUTH_TYPE) '${authType}' is not known`
+  throw new ServerError('INVALID_ARG', `${what}, expected managed_identity or default`)
 }
 
 async function azureCredential(sdk: AzureSdk, location: BucketLocation, credential: CloudCredential): Promise<unknown> {

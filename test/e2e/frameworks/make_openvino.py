@@ -54,6 +54,14 @@ output { name: "scores" data_type: TYPE_FP32 dims: 3 }
 config += parameter("HINT_PRECISION", "f32")
 save("fixed_batch", *scores(1), config + parameter("CPU_THREADS_NUM", "1") + parameter("PERFORMANCE_HINT", "THROUGHPUT"))
 expect("fixed_batch", {"features": ("FP32", rows)}, expected)
+# No inputs and outputs are in the configuration: the layouts say that the model takes batches.
+of_layout = openvino.Model(*scores(1), "of_layout")
+for port in [*of_layout.inputs, *of_layout.outputs]:
+    port.node.set_layout(openvino.Layout("NC"))
+path = os.path.join(folder("of_layout", 'backend: "openvino"\n' + parameter("HINT_PRECISION", "f32")), "model.xml")
+openvino.save_model(of_layout, path, compress_to_fp16=False)
+expect("of_layout", {"features": ("FP32", rows)}, expected)
+
 padding = parameter("SKIP_DYNAMIC_BATCHSIZE", "YES") + parameter("ENABLE_BATCH_PADDING", "YES")
 save("padded_batch", *scores(8), config + padding)
 expect("padded_batch", {"features": ("FP32", rows)}, expected)
