@@ -132,6 +132,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'transport/http2/server-preface.ts maxHeaderListBytes',
     'transport/http2/frame-rules.ts maxHeaderBlockBytes',
     'transport/http2/header-blocks.ts mostFrames',
+    'transport/http2/hpack-decoder.ts mostExcess',
   ],
   'growth of a compressed request above 4 MiB': ['transport/inflate-queue.ts mostInflatedPerByte'],
   'bytes of a correlation id': [
@@ -321,6 +322,9 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'inflated bodies of all requests': ['transport/inflate-queue.ts mostInflating'],
   'work begun in one turn of the event loop, of all connections and protocols': ['base/turn-budget.ts mostUnits'],
+  'bytes read in one turn of the event loop from all connections without TLS, but for those of large bodies': [
+    'transport/read-pace.ts mostBytes',
+  ],
   'pipelined requests in one turn of the event loop': ['transport/http1/http-connection.ts mostPerTurn'],
   'an ONNX run on the main thread': ['backends/onnx/execution-place.ts mostSizes'],
   'JSON of at least 256 KiB, read by threads': ['ports/http/json-offload.ts mostShortBytes'],

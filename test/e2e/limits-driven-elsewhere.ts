@@ -408,6 +408,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/base/turn-budget.test.ts',
     'what comes at once beyond the budget is done in later turns, in order',
   ),
+  'bytes read in one turn of the event loop from all connections without TLS, but for those of large bodies': elsewhere(
+    'src/transport/lent-buffer-socket.test.ts',
+    'has the event loop for a bounded piece of what it sends',
+  ),
   'pipelined requests in one turn of the event loop': elsewhere(
     'test/conformance/http-transport.test.ts',
     'pipelined requests are answered in their order',
