@@ -26,14 +26,15 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'lists and objects of a JSON body of control and of the OpenAI API, and how deep they lie': [
     'base/json-form.ts mostJsonContainers',
+    'base/json-form.ts mostMembers',
   ],
   'bytes, and lists and objects, of the body of a job; lists and objects of one line': [
     'frontends/jobs/job-endpoints.ts mostJobBodyBytes',
-    'frontends/jobs/job-endpoints.ts mostJobContainers',
+    'jobs/job-body.ts mostJobContainers',
     'jobs/job-line.ts mostLineContainers',
   ],
   'bytes of a line that is a call of the OpenAI API, in a job or a batch; lists and objects of one of a batch': [
-    'jobs/openai-batches.ts mostCallContainers',
+    'jobs/job-line.ts mostCallContainers',
   ],
   'instances of a model that follow its load, and the share of memory above which none is added': [
     'config/scale-limits.ts mostScaledInstances',

@@ -5,10 +5,10 @@ import { messageOf, ServerError } from '../../base/server-error.ts'
 import { errorResponse, messageResponse } from './error-response.ts'
 import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
-/** An empty body is an empty object. `mostContainers` left out: as many lists and objects as a small body needs. */
-export function bodyOf({ body }: HttpRequest, mostContainers?: number): Readonly<Record<string, unknown>> {
+/** An empty body is an empty object. */
+export function bodyOf({ body }: Pick<HttpRequest, 'body'>): Readonly<Record<string, unknown>> {
   if (body.length === 0) return {}
-  const problem = jsonFormProblem(body, mostContainers)
+  const problem = jsonFormProblem(body)
   if (problem !== '') throw ServerError.withoutStack('INVALID_ARG', `the body is not read: ${problem}`)
   let value: unknown
   try {
