@@ -68,6 +68,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'jobs/job-line.ts longestBlankBytes',
     'jobs/scan-line.ts longestText',
   ],
+  'messages of a Redis stream that a job reads together': [
+    'jobs/redis-channel.ts mostRead',
+    'jobs/redis-channel.ts mostReadBytes',
+  ],
   'bytes of lines and answers of a job that wait to be written': ['jobs/job-run.ts mostHeldJobBytes'],
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
   'parts of a file that a job writes to a cloud, bytes of a part': ['jobs/cloud-output.ts mostUploadParts'],

@@ -77,6 +77,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'test/e2e/jobs.test.ts',
     'more than 500000 lists and objects',
   ),
+  'messages of a Redis stream that a job reads together': elsewhere(
+    'src/jobs/redis-channel.test.ts',
+    'then by more while they are small',
+  ),
   'batches of the OpenAI API that wait to be checked, one at a time': elsewhere(
     'src/jobs/openai-batches.test.ts',
     '256 batches wait to be checked',
