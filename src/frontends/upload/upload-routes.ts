@@ -5,7 +5,7 @@ import { ServerError } from '../../base/server-error.ts'
 import { errorResponse } from '../../ports/http/error-response.ts'
 import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
-import { large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
+import { post, upload, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { jsonType } from '../../transport/http1/http-message.ts'
 import type { UploadEndpoint, UploadParts } from './upload-endpoint.ts'
 
@@ -36,7 +36,7 @@ export class LazyUploads {
 export function uploadRoutes(uploads: LazyUploads): Route[] {
   const handle: RouteHandler = (...call) => uploads.handle(...call)
   return [
-    large(post('/predict', 'inference', handle)),
-    large(post('/v2/models/{model}[/versions/{version}]/predict', 'inference', handle)),
+    upload(post('/predict', 'inference', handle)),
+    upload(post('/v2/models/{model}[/versions/{version}]/predict', 'inference', handle)),
   ]
 }

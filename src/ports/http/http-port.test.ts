@@ -258,6 +258,16 @@ test('options that make no sense are refused at start', async () => {
   await assert.rejects(startHttpFixture({ headerForwardPattern: '[' }), { message: /not a valid regular expression/ })
 })
 
+test('a body that is too long is called JSON but where files are uploaded, whatever the path is called', async () => {
+  const { frontend } = await startHttpFixture({ maxInputBytes: 1000 })
+  const textOf = async (path: string): Promise<string> =>
+    (await inject(frontend, { method: 'POST', path, body: ' '.repeat(1001) }, 1000)).body.toString()
+  assert.match(await textOf('/v2/models/a/predict'), /request body of 1001 bytes exceeds/)
+  assert.match(await textOf('/predict?model=a'), /request body of 1001 bytes exceeds/)
+  assert.match(await textOf('/v2/models/a/infer'), /request JSON size of 1001 bytes exceeds/)
+  assert.match(await textOf('/elsewhere/predict'), /request JSON size of 1001 bytes exceeds/)
+})
+
 test('with --triton-defaults binary tensors beside a JSON head may exceed the limit, JSON may not', async () => {
   const open = await startHttpFixture({ maxInputBytes: 1000, boundsBinaryBodies: false })
   const json = JSON.stringify({

@@ -26,7 +26,7 @@ import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
 import type { PortRequest } from './port-request.ts'
 import type { Route, RouteHandler } from './route.ts'
-import { pathOf, Router, type RouteMatch } from './router.ts'
+import { Router, type RouteMatch } from './router.ts'
 
 type HttpPortDependencies = HttpTransportDependencies & {
   /** Null: everybody is admitted. */
@@ -301,7 +301,7 @@ export class HttpPort implements HttpService {
     const isAllJson = headerOf(request.headers, 'inference-header-content-length') === null
     const isPlain = headerOf(request.headers, 'content-encoding') === null
     // Triton's text: without a header length the whole body is JSON. Uploads have paths that Triton has not.
-    const isJson = isAllJson && isPlain && !pathOf(request.target).endsWith('/predict')
+    const isJson = isAllJson && isPlain && this.#router.find(request.target)?.route.isUpload !== true
     const what = isJson && this.#options.hasFlags ? 'request JSON size' : 'request body'
     return `${what} of ${bodyBytes} bytes exceeds ${limit}${advice}`
   }
