@@ -18,7 +18,7 @@ const stepBytes = 16 * 1024
 /** What a line costs beside its bytes. */
 const lineBytes = 64
 /** The names that are looked for are shorter. */
-const longestName = 16
+const nameBytes = 16
 /** A longer line is parsed by whoever reads it, in steps or in a thread. */
 const parsedAtOnceBytes = 64 * 1024
 /** Lists and objects of the body: a line with one tensor has five. */
@@ -57,7 +57,7 @@ function* findLines(body: Buffer): Generator<void, LineList | null> {
     const byte = body[i]
     if (byte === quote) {
       const end = endOfText(body, i)
-      if (depth < depthOfLines) text = body.toString('latin1', i + 1, Math.min(end, i + longestName))
+      if (depth < depthOfLines) text = body.toString('latin1', i + 1, Math.min(end, i + nameBytes))
       i = end
     } else if (byte === colon && depth < depthOfLines) names[depth] = text
     else if (byte === listStart || byte === objectStart) {

@@ -334,6 +334,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   'an ONNX run on the main thread': ['backends/onnx/execution-place.ts mostSizes'],
   'JSON of at least 256 KiB, read by threads': ['ports/http/json-offload.ts mostShortBytes'],
   'calls at a time on one gRPC connection': ['transport/http2/server-preface.ts maxConcurrentStreams'],
+  'remarks on the configuration and the folder of a model that are logged': ['repository/hints.ts mostHints'],
   'characters, and lists and objects, of the configuration in a load request': [
     'protocol/model-config-json.ts mostConfigContainers',
   ],

@@ -14,6 +14,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/engine/lifecycle/change-queue.test.ts',
     'at most 32 of them wait',
   ),
+  'remarks on the configuration and the folder of a model that are logged': elsewhere(
+    'src/repository/model-repository.test.ts',
+    'there are 979 more remarks like these',
+  ),
   'lines of a label file': elsewhere('src/repository/labels.test.ts', 'more lines than classes are ranked'),
   'numbered files of traces (`log_frequency`); characters that wait for one; bytes that the disk has not taken':
     elsewhere('src/telemetry/tracer.test.ts', 'at most 10,000 numbered files'),
