@@ -202,9 +202,14 @@ export class HttpPort implements HttpService {
       if (admitted !== null) this.#dispatch(this.#logged(this.#admission === null ? admitted : limited(admitted)))
     } catch (reason) {
       // No endpoint should throw. If one does, its request still gets an answer and the server goes on.
-      this.#log.error('HTTP endpoint failed', { target: request.target, reason: messageOf(reason) })
+      this.noteFault(request, reason)
       request.respond(messageResponse(500, 'internal error of the HTTP front end', plainType))
     }
+  }
+
+  /** Without the query, which may have credentials in it. */
+  noteFault({ target }: HttpRequest, reason: unknown): void {
+    this.#log.error('HTTP endpoint failed', { target: target.split('?', 1)[0], reason: messageOf(reason) })
   }
 
   #logged(request: HttpRequest): HttpRequest {
