@@ -99,7 +99,7 @@ export async function openJobs(
       )
     }
   }
-  return { start, control, figures, batches, endpoints: new JobEndpoints(control, outputFile) }
+  return { start, control, figures, batches, endpoints: new JobEndpoints(clock, control, outputFile) }
 }
 
 /**

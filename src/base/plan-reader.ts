@@ -64,8 +64,11 @@ export class PlanValue {
   fields<Key extends string>(known: readonly Key[], example = ''): Readonly<Record<Key, PlanValue>> | null {
     if (!this.isMapping) return this.mustBe('a mapping of keys to values', example)
     const mapping = this.value as Mapping
+    let unknownCount = 0
     for (const key of Object.keys(mapping)) {
       if ((known as readonly string[]).includes(key)) continue
+      // Further ones would not be told, and to look for their nearest words costs microseconds each.
+      if (++unknownCount > maxProblems) break
       const near = key.length > 40 ? null : nearestWord(key, known)
       this.#at(key).fail('is not a key that is known', near === null ? `known keys: ${known.join(', ')}` : `did you mean '${near}'?`) // prettier-ignore
     }

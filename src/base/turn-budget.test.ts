@@ -33,3 +33,34 @@ test('small things that come one by one never wait', async () => {
   await nextTurn()
   assert.deepEqual(seen, ['a', 'b'])
 })
+
+test('who asked for a thousand things keeps nobody waiting for more than its first one', async () => {
+  const budget = new TurnBudget()
+  const [greedy, other] = [{}, {}]
+  const done: string[] = []
+  const want = (who: object, name: string): void =>
+    budget.whenRenewed(() => {
+      budget.spend(100 * 1024)
+      done.push(name)
+    }, who)
+  for (let i = 0; i < 1000; i++) want(greedy, `greedy ${i}`)
+  want(other, 'other 0')
+  want(other, 'other 1')
+  await nextTurn()
+  await nextTurn()
+  // Three of 26 units fit into a turn of 64.
+  assert.deepEqual(done, ['greedy 0', 'other 0', 'greedy 1', 'other 1', 'greedy 2', 'greedy 3'])
+})
+
+test('what is asked for again while a turn begins waits for the next turn', async () => {
+  const budget = new TurnBudget()
+  let asked = 0
+  const again = (): void => {
+    if (++asked < 5) budget.whenRenewed(again, budget)
+  }
+  budget.whenRenewed(again, budget)
+  await nextTurn()
+  assert.equal(asked, 1)
+  await nextTurn()
+  assert.equal(asked, 2)
+})

@@ -11,8 +11,14 @@ const mostUnits = 64
 /** Below this nobody asks for a new turn: requests that come one by one cost an addition each. */
 const freeUnits = 16
 
+/** What one client asked for and waits for. */
+type Line = { readonly who: object; readonly wanted: RingQueue<() => void> }
+
 export class TurnBudget {
-  readonly #waiting = new RingQueue<() => void>()
+  /** Of those who wait, the one whose turn is next first. */
+  readonly #lines = new RingQueue<Line>()
+  readonly #lineOf = new Map<object, Line>()
+  #waitingCount = 0
   #units = 0
   #isRenewing = false
 
@@ -32,9 +38,19 @@ export class TurnBudget {
     return this.#units > mostUnits
   }
 
-  /** Calls in a later turn, in the order in which it was asked. */
-  whenRenewed(goOn: () => void): void {
-    this.#waiting.push(goOn)
+  /**
+   * Calls in a later turn. Those who wait are called one after the other, each for the first thing that it asked for: a connection with a
+   * thousand requests would else keep all others waiting for seconds.
+   */
+  whenRenewed(goOn: () => void, who: object = goOn): void {
+    this.#waitingCount++
+    let line = this.#lineOf.get(who)
+    if (line === undefined) {
+      line = { who, wanted: new RingQueue() }
+      this.#lineOf.set(who, line)
+      this.#lines.push(line)
+    }
+    line.wanted.push(goOn)
     if (!this.#isRenewing) this.#renewLater()
   }
 
@@ -56,8 +72,19 @@ export class TurnBudget {
   #renew(): void {
     this.#units = 0
     this.#isRenewing = false
-    for (let left = this.#waiting.size; left > 0 && !this.isSpent; left--) this.#waiting.take()?.()
-    if (this.#waiting.size > 0 && !this.#isRenewing) this.#renewLater()
+    for (let left = this.#waitingCount; left > 0 && !this.isSpent; left--) this.#takeNext()?.()
+    if (this.#waitingCount > 0 && !this.#isRenewing) this.#renewLater()
+  }
+
+  /** The first thing of the line whose turn it is. The rest of that line comes after all other lines. */
+  #takeNext(): (() => void) | undefined {
+    const line = this.#lines.take()
+    if (line === undefined) return undefined
+    this.#waitingCount--
+    const goOn = line.wanted.take()
+    if (line.wanted.size > 0) this.#lines.push(line)
+    else this.#lineOf.delete(line.who)
+    return goOn
   }
 }
 

@@ -22,6 +22,8 @@ const parsedAtOnceBytes = 256 * 1024
 const longestBlankBytes = 4096
 /** Lists and objects of one line: the rows of tensors are lists. */
 const mostLineContainers = 1_000_000
+/** Of a line that is parsed as a whole, and of one of a batch. */
+export const mostCallContainers = 65_536
 /** The paths that a line of an OpenAI batch may ask for. */
 const openAiPaths: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses']) // prettier-ignore
 
@@ -42,7 +44,8 @@ export function* readLine(
 ): Generator<void, LineCall | string> {
   // A file is read no further than this; a queue gives a message as it is.
   if (line.length > longestLineBytes) return `the line has ${line.length} bytes, at most ${longestLineBytes} are taken`
-  if (line.length > parsedAtOnceBytes) {
+  const isLong = line.length > parsedAtOnceBytes
+  if (isLong) {
     const found = yield* scanLine(line, mostContainers, ['id', 'custom_id', 'url'])
     if (typeof found === 'string') return `the line is not read: ${found}`
     if (!found.has('custom_id') && !found.has('url')) {
@@ -52,7 +55,7 @@ export function* readLine(
     // Bodies of the OpenAI API are parsed as a whole.
     if (line.length > mostCallBytes) return `the line has ${line.length} bytes, at most ${mostCallBytes} are taken of a call of the OpenAI API. Use --openai-max-request-bytes to increase the limit.` // prettier-ignore
   }
-  const problem = jsonFormProblem(line, mostContainers)
+  const problem = jsonFormProblem(line, isLong ? mostCallContainers : mostContainers)
   if (problem !== '') return `the line is not read: ${problem}`
   let value: unknown
   try {

@@ -10,7 +10,7 @@ import { ServerError } from '../base/server-error.ts'
 import { Turnstile } from '../base/turnstile.ts'
 import type { BatchFile, BatchFiles, BatchRecord } from './batch-files.ts'
 import type { JobControl } from './job-control.ts'
-import { isBlankLine, readLine } from './job-line.ts'
+import { isBlankLine, mostCallContainers, readLine } from './job-line.ts'
 import { mostInlineLines, readJobPlan } from './job-plan.ts'
 import { batchPrefix, isJobOver, type JobRecord } from './job-record.ts'
 
@@ -31,8 +31,6 @@ type BatchParts = {
   readonly mostCallBytes: number
 }
 
-/** Lists and objects of one line. */
-const mostCallContainers = 65_536
 /** Batches that wait to be checked: the lines of one at a time are in memory. */
 const mostWaitingBatches = 256
 /** The file of a batch's answers is named after the batch. */

@@ -12,9 +12,13 @@ const blockMs = 500
 const claimIdleMs = 60_000
 const claimEveryMs = 10_000
 const deadSuffix = ':dead'
+/** Messages of one read: their lengths are not known before. */
+const mostRead = 64
+/** A read of more bytes is followed by smaller ones. */
+const mostReadBytes = 16 * 1024 * 1024
 
 type GroupFacts = { readonly name: Buffer; readonly pending: number; readonly lag: number | null }
-type Entry = readonly [id: Buffer, fields: readonly Buffer[]]
+export type Entry = readonly [id: Buffer, fields: readonly Buffer[]]
 
 /** Opens a connection, and refuses with the reason when it does not stand in time. */
 async function openClient(redis: RedisModule, address: RedisAddress): Promise<RedisClient> {
@@ -49,6 +53,7 @@ export class RedisInput implements JobInput {
   /** This consumer's own messages of an earlier run come first. */
   #ownFrom: string | null = '0'
   #claimedMs = -Infinity
+  readonly #size = new ReadSize()
 
   private constructor(reader: RedisClient, writer: RedisClient, { name, group, consumer, nowMs }: InputNames) {
     this.#reader = reader
@@ -103,13 +108,15 @@ export class RedisInput implements JobInput {
       this.#group,
       this.#consumer,
       'COUNT',
-      String(most),
+      String(this.#size.of(most)),
       ...blocking,
       'STREAMS',
       this.#stream,
       from,
     ])
-    return answer === null ? [] : (Object.values(answer)[0] ?? [])
+    const entries = answer === null ? [] : (Object.values(answer)[0] ?? [])
+    this.#size.after(entries)
+    return entries
   }
 
   async #claim(most: number): Promise<JobItem[]> {
@@ -121,8 +128,9 @@ export class RedisInput implements JobInput {
       String(claimIdleMs),
       '0',
       'COUNT',
-      String(most),
+      String(this.#size.of(most)),
     ])
+    this.#size.after(entries)
     return this.#withAttempts(entries)
   }
 
@@ -165,6 +173,24 @@ export class RedisInput implements JobInput {
     this.#reader.destroy()
     this.#writer.destroy()
     return Promise.resolve()
+  }
+}
+
+/** How many messages are asked for: twice as many as last time, while they are small. */
+export class ReadSize {
+  #most = 1
+
+  of(wanted: number): number {
+    return Math.min(wanted, this.#most)
+  }
+
+  after(entries: readonly Entry[]): void {
+    if (entries.length === 0) return
+    let bytes = 0
+    // A message that was removed from the stream has no fields.
+    for (const [, fields] of entries) if (Array.isArray(fields)) for (const field of fields) bytes += field.length
+    const fitting = Math.floor(mostReadBytes / Math.max(1, bytes / entries.length))
+    this.#most = Math.max(1, Math.min(this.#most * 2, fitting, mostRead))
   }
 }
 

@@ -112,6 +112,14 @@ export function configHints(config: ModelConfig, layout: ModelLayout): string[] 
   return hints
 }
 
+/** A load request of 256 KiB may have 60,000 mistakes of one kind, and a line of the log for each would push all other lines out. */
+const mostHints = 20
+
+export function firstHints(hints: readonly string[]): readonly string[] {
+  const left = hints.length - mostHints
+  return left <= 0 ? hints : [...hints.slice(0, mostHints), `there are ${left} more remarks like these`]
+}
+
 /** What helps a person and may not be in the error's own text. */
 export function errorHints(error: ServerError): string[] {
   const { cause } = error

@@ -234,6 +234,8 @@ test('what people get wrong about folders is hinted at', async (context) => {
     'd/config.pbtxt': 'platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }',
     'd/1/': '',
     'e/config.pbtxt': `${onnx}version_policy { specific { versions: [1, 3] } }`,
+    'f/config.pbtxt': `${onnx}version_policy { specific { versions: [${Array.from({ length: 1000 }, (_, i) => i + 1).join()}] } }`,
+    'f/1/model.onnx': '',
     'e/1/model.onnx': '',
   })
   const hints = async (name: string): Promise<string> => ((await repository.pollOne(name))?.hints ?? []).join('\n')
@@ -246,5 +248,7 @@ test('what people get wrong about folders is hinted at', async (context) => {
   assert.equal(await hints('c'), "there is no version folder: move 'model.onnx' to '1/model.onnx'")
   assert.match(await hints('d'), /step 0 \(a\) needs an input_map and an output_map/)
   assert.equal(await hints('e'), "version 3 is asked for by version_policy, but there is no folder '3'")
+  const many = (await hints('f')).split('\n')
+  assert.deepEqual([many.length, many.at(-1)], [21, 'there are 979 more remarks like these'])
   assert.match(await hints('d'), /asks for version 0: for the latest version write model_version: -1/)
 })

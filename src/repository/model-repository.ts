@@ -14,7 +14,7 @@ import { completeBackendFields } from './backend-detection.ts'
 import { withoutSecrets } from './cloud/cloud-location.ts'
 import { refuseOutsideModelFiles } from './config-file-names.ts'
 import { ConfigTextThread } from './config-text-thread.ts'
-import { configHints, errorHints, layoutHints, modelFolderRemark } from './hints.ts'
+import { configHints, errorHints, firstHints, layoutHints, modelFolderRemark } from './hints.ts'
 import { readModelLayout, type LayoutEntry, type ModelLayout } from './model-layout.ts'
 import { modelNameProblem } from './model-name.ts'
 import { readModelText } from './model-text-file.ts'
@@ -189,20 +189,20 @@ export class ModelRepository {
   ): Promise<PolledModel> {
     const { namespace, name } = this.#split(key)
     const [root = ''] = roots
-    let hints: string[] = []
+    let hints: readonly string[] = []
     try {
       if (roots.length > 1) throw duplicateModel(name, roots)
       const layout = await readModelLayout(this.#store, root, name, { isExact })
       const remark = isVersionName(name) ? await modelFolderRemark(this.#store, root) : null
       if (remark !== null) throw new ServerError('INVALID_ARG', `${remark.what}: ${remark.fix}`)
-      hints = layoutHints(layout, false)
+      hints = firstHints(layoutHints(layout, false))
       const outside = layout.firstOutside()
       if (outside !== null) await this.#store.stat(root, `${name}/${outside}`)
       const device = layout.firstDevice()
       if (device !== null) throw deviceInside(join(root, name, device))
       const config = override === null ? await this.#readConfig(name, root, layout) : structuredClone(override)
       if (this.#store.renames?.(root) === true) config.name = name
-      hints = [...layoutHints(layout, isEnsemble(config)), ...configHints(config, layout)]
+      hints = firstHints([...layoutHints(layout, isEnsemble(config)), ...configHints(config, layout)])
       completeBackendFields(config, name, this.#filesOfFirstVersion(layout))
       normaliseModelConfig(config)
       validatePolledConfig(config, this.#options)

@@ -166,3 +166,26 @@ test('large bodies that arrive together are whole one after the other, also besi
   server.close()
   await once(server, 'close')
 })
+
+test('a client that sends without end has the event loop for a bounded piece of what it sends', async () => {
+  let [heard, inThisTurn, mostInOneTurn] = [0, 0, 0]
+  const echo = await startEcho((bytes) => {
+    heard += bytes.length
+    if (inThisTurn === 0) setImmediate(() => (inThisTurn = 0))
+    inThisTurn += bytes.length
+    mostInOneTurn = Math.max(mostInOneTurn, inThisTurn)
+  })
+  const sent = pattern(8_000_000, 3)
+  await Promise.all(
+    Array.from({ length: 3 }, async () => {
+      const client = net.connect(echo.port, '127.0.0.1')
+      client.end(sent)
+      await readAll(client)
+    }),
+  )
+  echo.server.close()
+  await echo.closed
+  assert.equal(heard, 3 * sent.length)
+  // What was begun below the bound is read to its end.
+  assert.ok(mostInOneTurn <= 1024 * 1024 + 3 * 64 * 1024, `${mostInOneTurn} bytes were read in one turn`)
+})

@@ -3,6 +3,7 @@
 // large body are read straight to their place in it, as many at once as the system has: no byte is copied a second time.
 
 import { Socket } from 'node:net'
+import { readPace, type PacedSocket } from './read-pace.ts'
 import { ReadingTurns, type ArrivingBody } from './reading-turns.ts'
 
 /** One buffer is enough for all sockets: a read ends before the next one begins. */
@@ -35,6 +36,12 @@ export function readIntoLentBuffer(accepted: Socket, reader: () => LentBytesRead
   const handle = before._handle
   if (handle === null || typeof handle?.useUserBuffer !== 'function') return null
   let arriving: HeldSocket | null = null
+  const paced: PacedSocket = {
+    // A connection that waits for another reason goes on by itself.
+    goOn: () => {
+      if (!socket.destroyed && !socket.isPaused()) socket.resume()
+    },
+  }
   const endBody = (): void => {
     if (arriving !== null) turns.onEnd(arriving)
     arriving = null
@@ -43,10 +50,11 @@ export function readIntoLentBuffer(accepted: Socket, reader: () => LentBytesRead
     buffer: (): Buffer => reader()?.target() ?? lent,
     callback: (byteCount: number, read: Buffer): boolean => {
       reader()?.takeLent(read.subarray(0, byteCount))
-      if (byteCount < leastDirectBytes && arriving === null) return true
+      const mayGoOn = read !== lent || readPace.mayGoOn(paced, byteCount)
+      if (byteCount < leastDirectBytes && arriving === null) return mayGoOn
       if (reader()?.isInLargeBody() !== true) endBody()
       else if (byteCount >= leastDirectBytes) turns.onRead((arriving ??= new HeldSocket(socket)), byteCount)
-      return true
+      return mayGoOn
     },
   }
   const { allowHalfOpen } = accepted

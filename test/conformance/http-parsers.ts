@@ -59,6 +59,9 @@ export function readByUs(pieces: readonly Buffer[]): Reading {
       service: {
         admit: () => null,
         handle: respond,
+        noteFault: (_, reason) => {
+          throw reason
+        },
         refuseMemory: () => new HttpResponse(503, 'text/plain'),
         refuseBody: () => new HttpResponse(400, 'text/plain', [], { closesConnection: true }),
         refuseStalledBody: () => new HttpResponse(408, 'text/plain', [], { closesConnection: true }),

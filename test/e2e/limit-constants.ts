@@ -26,14 +26,15 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'lists and objects of a JSON body of control and of the OpenAI API, and how deep they lie': [
     'base/json-form.ts mostJsonContainers',
+    'base/json-form.ts mostMembers',
   ],
   'bytes, and lists and objects, of the body of a job; lists and objects of one line': [
     'frontends/jobs/job-endpoints.ts mostJobBodyBytes',
-    'frontends/jobs/job-endpoints.ts mostJobContainers',
+    'jobs/job-body.ts mostJobContainers',
     'jobs/job-line.ts mostLineContainers',
   ],
   'bytes of a line that is a call of the OpenAI API, in a job or a batch; lists and objects of one of a batch': [
-    'jobs/openai-batches.ts mostCallContainers',
+    'jobs/job-line.ts mostCallContainers',
   ],
   'instances of a model that follow its load, and the share of memory above which none is added': [
     'config/scale-limits.ts mostScaledInstances',
@@ -66,6 +67,10 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'jobs/job-line.ts longestLineBytes',
     'jobs/job-line.ts longestBlankBytes',
     'jobs/scan-line.ts longestText',
+  ],
+  'messages of a Redis stream that a job reads together': [
+    'jobs/redis-channel.ts mostRead',
+    'jobs/redis-channel.ts mostReadBytes',
   ],
   'bytes of lines and answers of a job that wait to be written': ['jobs/job-run.ts mostHeldJobBytes'],
   'files that one job reads': ['jobs/file-input.ts mostInputFiles'],
@@ -132,6 +137,7 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
     'transport/http2/server-preface.ts maxHeaderListBytes',
     'transport/http2/frame-rules.ts maxHeaderBlockBytes',
     'transport/http2/header-blocks.ts mostFrames',
+    'transport/http2/hpack-decoder.ts mostExcess',
   ],
   'growth of a compressed request above 4 MiB': ['transport/inflate-queue.ts mostInflatedPerByte'],
   'bytes of a correlation id': [
@@ -321,10 +327,14 @@ export const constantsOfRows: Readonly<Record<string, readonly string[]>> = {
   ],
   'inflated bodies of all requests': ['transport/inflate-queue.ts mostInflating'],
   'work begun in one turn of the event loop, of all connections and protocols': ['base/turn-budget.ts mostUnits'],
+  'bytes read in one turn of the event loop from all connections without TLS, but for those of large bodies': [
+    'transport/read-pace.ts mostBytes',
+  ],
   'pipelined requests in one turn of the event loop': ['transport/http1/http-connection.ts mostPerTurn'],
   'an ONNX run on the main thread': ['backends/onnx/execution-place.ts mostSizes'],
   'JSON of at least 256 KiB, read by threads': ['ports/http/json-offload.ts mostShortBytes'],
   'calls at a time on one gRPC connection': ['transport/http2/server-preface.ts maxConcurrentStreams'],
+  'remarks on the configuration and the folder of a model that are logged': ['repository/hints.ts mostHints'],
   'characters, and lists and objects, of the configuration in a load request': [
     'protocol/model-config-json.ts mostConfigContainers',
   ],

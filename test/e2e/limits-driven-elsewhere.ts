@@ -14,6 +14,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
     'src/engine/lifecycle/change-queue.test.ts',
     'at most 32 of them wait',
   ),
+  'remarks on the configuration and the folder of a model that are logged': elsewhere(
+    'src/repository/model-repository.test.ts',
+    'there are 979 more remarks like these',
+  ),
   'lines of a label file': elsewhere('src/repository/labels.test.ts', 'more lines than classes are ranked'),
   'numbered files of traces (`log_frequency`); characters that wait for one; bytes that the disk has not taken':
     elsewhere('src/telemetry/tracer.test.ts', 'at most 10,000 numbered files'),
@@ -76,6 +80,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
   'bytes, and lists and objects, of the body of a job; lists and objects of one line': elsewhere(
     'test/e2e/jobs.test.ts',
     'more than 500000 lists and objects',
+  ),
+  'messages of a Redis stream that a job reads together': elsewhere(
+    'src/jobs/redis-channel.test.ts',
+    'then by more while they are small',
   ),
   'batches of the OpenAI API that wait to be checked, one at a time': elsewhere(
     'src/jobs/openai-batches.test.ts',
@@ -407,6 +415,10 @@ export const limitsDrivenElsewhere: Readonly<Record<string, DrivenElsewhere>> = 
   'work begun in one turn of the event loop, of all connections and protocols': elsewhere(
     'src/base/turn-budget.test.ts',
     'what comes at once beyond the budget is done in later turns, in order',
+  ),
+  'bytes read in one turn of the event loop from all connections without TLS, but for those of large bodies': elsewhere(
+    'src/transport/lent-buffer-socket.test.ts',
+    'has the event loop for a bounded piece of what it sends',
   ),
   'pipelined requests in one turn of the event loop': elsewhere(
     'test/conformance/http-transport.test.ts',

@@ -87,6 +87,8 @@ export class InjectedRequest implements HttpRequest {
     }
   }
 
+  noteFault: (reason: unknown) => void = () => undefined
+
   disconnect(): void {
     this.#isDisconnected = true
     this.memory.end()
@@ -100,6 +102,7 @@ export class InjectedRequest implements HttpRequest {
 export function inject(port: HttpPort, init: InjectedInit, bodyLimitBytes = Infinity): Promise<InjectedAnswer> {
   return new Promise((resolve) => {
     const request = new InjectedRequest(init, resolve)
+    request.noteFault = (reason) => port.noteFault(request, reason)
     const receive = (refusal: HttpResponse | null): void => {
       if (refusal !== null) request.respond(refusal)
       else if (request.body.length <= bodyLimitBytes) port.handle(request)

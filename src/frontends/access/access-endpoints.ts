@@ -8,10 +8,9 @@ import type { ModelUse, TenantAccount } from '../../access/tenant-account.ts'
 import type { Clock } from '../../base/clock.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
-import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { jsonResponse, respondWithError } from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { queryOf } from '../../protocol/query-of.ts'
-import { jsonType } from '../../transport/http1/http-message.ts'
 import { costTable, type CostOptions, type CostPrices, type CostSource, type InstancePrice } from './cost-table.ts'
 import { modelSources, tenantSource, usesOf, type UseHistories } from './use-source.ts'
 
@@ -76,7 +75,7 @@ export class AccessEndpoints {
   }
 
   readonly cost: RouteHandler = (http) => {
-    const refuse = (reason: unknown): void => http.respond(errorResponse(ServerError.from(reason), jsonType))
+    const refuse = (reason: unknown): void => respondWithError(http, reason)
     this.#prices().then((prices) => answer(http, () => this.#costAt(prices, queryOf(http.target))), refuse)
   }
 
@@ -204,6 +203,6 @@ function answer(http: Parameters<RouteHandler>[0], make: () => object): void {
   try {
     http.respond(jsonResponse(Buffer.from(JSON.stringify(make()))))
   } catch (reason) {
-    http.respond(errorResponse(ServerError.from(reason), jsonType))
+    respondWithError(http, reason)
   }
 }

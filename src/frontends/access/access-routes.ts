@@ -1,10 +1,8 @@
 // Who am I, what was used, what it costs, and the keys. Triton does not have these paths.
 
-import { ServerError } from '../../base/server-error.ts'
-import { errorResponse } from '../../ports/http/error-response.ts'
+import { respondWithError } from '../../ports/http/error-response.ts'
 import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
 import { acting, forAll, forSelf, get, getOrPost, post, type Route } from '../../ports/http/route.ts'
-import { jsonType } from '../../transport/http1/http-message.ts'
 import type { AccessParts } from './access-endpoints.ts'
 
 /** Their code is read when the first call comes. */
@@ -14,9 +12,7 @@ export function accessRoutes(parts: AccessParts): Route[] {
     const [{ AccessEndpoints }, { KeyEndpoints }] = await Promise.all([import('./access-endpoints.ts'), import('./key-endpoints.ts')]) // prettier-ignore
     return { access: new AccessEndpoints(parts, startedNs), keys: new KeyEndpoints(parts.access ?? null) }
   }
-  const via = handlersOnDemand(open, (request, reason) =>
-    request.respond(errorResponse(ServerError.from(reason), jsonType)),
-  )
+  const via = handlersOnDemand(open, (request, reason) => respondWithError(request, reason))
   const ofKeys = '/v2/access/keys'
   const forAdministrators = [
     get('/v2/cost', 'statistics', via(({ access }) => access.cost)), // prettier-ignore

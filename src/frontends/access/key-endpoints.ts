@@ -4,7 +4,7 @@ import type { AccessService } from '../../access/access-service.ts'
 import type { ListedKey, MadeKey } from '../../access/key-book.ts'
 import { PlanProblems, type PlanValue } from '../../base/plan-reader.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { errorResponse } from '../../ports/http/error-response.ts'
+import { respondWithError } from '../../ports/http/error-response.ts'
 import { bodyOf } from '../../ports/http/json-answers.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
@@ -48,7 +48,7 @@ export class KeyEndpoints {
     })
 
   #answer(http: HttpRequest, make: (access: AccessService) => Promise<object>): void {
-    const fail = (reason: unknown): void => http.respond(errorResponse(ServerError.from(reason), jsonType))
+    const fail = (reason: unknown): void => respondWithError(http, reason)
     if (this.#access === null) {
       fail(ServerError.withoutStack('UNSUPPORTED', 'keys belong to callers with --access-config only'))
       return

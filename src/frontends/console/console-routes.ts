@@ -1,7 +1,6 @@
 // The console: one page, its script and its style sheet. The page calls the same API as everybody else.
 
-import { ServerError } from '../../base/server-error.ts'
-import { errorResponse, messageResponse } from '../../ports/http/error-response.ts'
+import { messageResponse, respondWithError } from '../../ports/http/error-response.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
 import { get, open, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import { headerOf, HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
@@ -38,7 +37,7 @@ export function consoleRoutes({ hasConsole }: Pick<HttpOptions, 'hasConsole'>, k
       (reason: unknown) => {
         // The next browser gets another try.
         files = null
-        request.respond(errorResponse(ServerError.from(reason), jsonType))
+        respondWithError(request, reason)
       },
     )
   }

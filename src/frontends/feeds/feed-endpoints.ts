@@ -6,7 +6,7 @@ import { fits, logLevels, type KeptLogEntry, type LogHistory, type LogQuery } fr
 import type { LogLevel } from '../../base/log.ts'
 import { inSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
-import { errorResponse } from '../../ports/http/error-response.ts'
+import { respondWithError } from '../../ports/http/error-response.ts'
 import type { EventReaders } from '../../ports/http/event-readers.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
@@ -150,5 +150,5 @@ const shownLine = ({ number, wallMs, level, message, fields, source }: KeptLogEn
 })
 
 function attempt(request: HttpRequest, act: () => void | Promise<void>): void {
-  Promise.try(act).catch((reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)))
+  Promise.try(act).catch((reason: unknown) => respondWithError(request, reason))
 }

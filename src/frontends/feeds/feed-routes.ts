@@ -1,9 +1,8 @@
 import { ServerError } from '../../base/server-error.ts'
-import { errorResponse } from '../../ports/http/error-response.ts'
+import { respondWithError } from '../../ports/http/error-response.ts'
 import type { EventReaders } from '../../ports/http/event-readers.ts'
 import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
 import { forAll, get, lasting, ofConsole, type Route } from '../../ports/http/route.ts'
-import { jsonType } from '../../transport/http1/http-message.ts'
 import type { FeedEndpoints, FeedSources } from './feed-endpoints.ts'
 
 /** Feeds that are put together when the first reader asks. */
@@ -16,9 +15,7 @@ export function feedRoutes(feeds: FeedsOnDemand | null): Route[] {
     const [{ FeedEndpoints: Endpoints }, sources] = await Promise.all([import('./feed-endpoints.ts'), feeds.open()])
     return new Endpoints(sources, feeds.readers)
   }
-  const via = handlersOnDemand(open, (request, reason) =>
-    request.respond(errorResponse(ServerError.from(reason), jsonType)),
-  )
+  const via = handlersOnDemand(open, (request, reason) => respondWithError(request, reason))
   const routes = [
     get(
       '/v2/live',

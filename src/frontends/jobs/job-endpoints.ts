@@ -2,10 +2,13 @@
 
 import type { Caller } from '../../access/caller.ts'
 import { requireRight } from '../../access/require-right.ts'
+import type { Clock } from '../../base/clock.ts'
+import { inSlices } from '../../base/run-in-slices.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
 import type { JobControl, JobView } from '../../jobs/job-control.ts'
 import type { JobRecord } from '../../jobs/job-record.ts'
+import { splitJobBody } from '../../jobs/job-body.ts'
 import { readJobPlan } from '../../jobs/job-plan.ts'
 import type { HttpRequest } from '../../transport/http1/http-message.ts'
 import { answerWithFile } from '../../ports/http/file-answer.ts'
@@ -13,16 +16,16 @@ import { answer, bodyOf, fail } from '../../ports/http/json-answers.ts'
 
 const linesType = 'application/jsonl'
 const pageSize = 100
-/** The body is read in one turn of the event loop. */
+/** Longer lists of lines come as files. */
 const mostJobBodyBytes = 4 * 1024 * 1024
-/** Lists and objects of the body: a line with one tensor has five. */
-const mostJobContainers = 500_000
 
 export class JobEndpoints {
+  readonly #clock: Clock
   readonly #control: JobControl
   readonly #outputFile: (id: string) => string
 
-  constructor(control: JobControl, outputFile: (id: string) => string) {
+  constructor(clock: Clock, control: JobControl, outputFile: (id: string) => string) {
+    this.#clock = clock
     this.#control = control
     this.#outputFile = outputFile
   }
@@ -53,9 +56,10 @@ export class JobEndpoints {
     answer(request, 201, async () => {
       const { length } = request.body
       if (length > mostJobBodyBytes) throw ServerError.withoutStack('INVALID_ARG', `the body has ${length} bytes, at most ${mostJobBodyBytes} are taken: put the lines into a file of --jobs-dir`) // prettier-ignore
-      const { plan, lines } = readJobPlan(bodyOf(request, mostJobContainers))
+      const { rest, lines: taken } = await inSlices(this.#clock, splitJobBody(request.body))
+      const { plan, lines } = readJobPlan(bodyOf({ body: rest }))
       if (caller.rights !== null) requireRight(caller, 'inference', plan.model)
-      return recordJson(await this.#control.create(plan, lines, caller))
+      return recordJson(await this.#control.create(plan, taken.length > 0 ? taken : lines, caller))
     })
   }
 

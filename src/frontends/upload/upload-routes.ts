@@ -1,12 +1,10 @@
 // POST /predict and POST /v2/models/{model}/predict: a picture, a sound or a text in, the best classes with their labels out. The code
 // is read with the first upload.
 
-import { ServerError } from '../../base/server-error.ts'
-import { errorResponse } from '../../ports/http/error-response.ts'
+import { respondWithError } from '../../ports/http/error-response.ts'
 import { handlersOnDemand } from '../../ports/http/handlers-on-demand.ts'
 import type { HttpOptions } from '../../ports/http/http-options.ts'
-import { large, post, type Route, type RouteHandler } from '../../ports/http/route.ts'
-import { jsonType } from '../../transport/http1/http-message.ts'
+import { post, upload, type Route, type RouteHandler } from '../../ports/http/route.ts'
 import type { UploadEndpoint, UploadParts } from './upload-endpoint.ts'
 
 export class LazyUploads {
@@ -18,9 +16,7 @@ export class LazyUploads {
       const { UploadEndpoint: Endpoint } = await import('./upload-endpoint.ts')
       return (this.#opened ??= new Endpoint(parts, options))
     }
-    const via = handlersOnDemand(open, (request, reason) =>
-      request.respond(errorResponse(ServerError.from(reason), jsonType)),
-    )
+    const via = handlersOnDemand(open, (request, reason) => respondWithError(request, reason))
     this.handle = via(
       (endpoint) =>
         (...call) =>
@@ -36,7 +32,7 @@ export class LazyUploads {
 export function uploadRoutes(uploads: LazyUploads): Route[] {
   const handle: RouteHandler = (...call) => uploads.handle(...call)
   return [
-    large(post('/predict', 'inference', handle)),
-    large(post('/v2/models/{model}[/versions/{version}]/predict', 'inference', handle)),
+    upload(post('/predict', 'inference', handle)),
+    upload(post('/v2/models/{model}[/versions/{version}]/predict', 'inference', handle)),
   ]
 }

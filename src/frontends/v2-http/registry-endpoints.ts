@@ -1,5 +1,4 @@
 import { visibleModels } from '../../access/require-right.ts'
-import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import {
   encodeRegisteredModel,
@@ -8,9 +7,9 @@ import {
   encodeRegistryPage,
 } from '../../protocol/registry-json.ts'
 import { readHistoryLimit, readRegistryQuery } from '../../protocol/registry-query.ts'
-import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { jsonResponse, respondWithError } from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
-import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import type { HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** The endpoints of the registry (registry files, content, history of models). Triton does not have them. */
 export class RegistryEndpoints {
@@ -44,6 +43,6 @@ function answer(request: HttpRequest, make: () => Promise<Buffer>): void {
   // `make` may throw before its first await; Promise.try turns that into a rejection.
   Promise.try(make).then(
     (body) => request.respond(jsonResponse(body)),
-    (reason: unknown) => request.respond(errorResponse(ServerError.from(reason), jsonType)),
+    (reason: unknown) => respondWithError(request, reason),
   )
 }

@@ -1,12 +1,11 @@
 import { visibleModels } from '../../access/require-right.ts'
 import type { Clock } from '../../base/clock.ts'
 import { runInSlices } from '../../base/run-in-slices.ts'
-import { ServerError } from '../../base/server-error.ts'
 import type { Engine } from '../../engine/engine.ts'
 import { encodeStatistics } from '../../protocol/statistics-json.ts'
-import { errorResponse, jsonResponse } from '../../ports/http/error-response.ts'
+import { jsonResponse, respondWithError } from '../../ports/http/error-response.ts'
 import type { RouteHandler } from '../../ports/http/route.ts'
-import { jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
+import type { HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** The statistics extension: the statistics of the versions that serve. */
 export class StatisticsEndpoints {
@@ -35,7 +34,7 @@ export class StatisticsEndpoints {
         (_, text) => request.respond(jsonResponse(text as Buffer)),
       )
     } catch (reason) {
-      request.respond(errorResponse(ServerError.from(reason), jsonType))
+      respondWithError(request, reason)
     }
   }
 }

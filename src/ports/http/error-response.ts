@@ -1,6 +1,6 @@
-import type { ErrorCode, ServerError } from '../../base/server-error.ts'
+import { ServerError, type ErrorCode } from '../../base/server-error.ts'
 import { encodeErrorBody } from '../../protocol/error-body.ts'
-import { HttpResponse, jsonType, plainType } from '../../transport/http1/http-message.ts'
+import { HttpResponse, jsonType, plainType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
 /** Triton's table. */
 export const httpStatusOf: Readonly<Record<ErrorCode, number>> = {
@@ -34,6 +34,12 @@ export function errorResponse(error: ServerError, contentType: string): HttpResp
     made.set(error, response)
   }
   return response
+}
+
+/** What is no ServerError was not foreseen, so the log has it, too: it may come up long after the port has called the handler. */
+export function respondWithError(request: HttpRequest, reason: unknown, contentType = jsonType): void {
+  if (!(reason instanceof ServerError)) request.noteFault?.(reason)
+  request.respond(errorResponse(ServerError.from(reason), contentType))
 }
 
 const madeJson = new WeakMap<ServerError, HttpResponse>()

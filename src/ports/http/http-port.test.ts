@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { gunzipSync, gzipSync } from 'node:zlib'
 
 import { bytesOf, startHttpFixture, type HttpFixture } from '../../../test/conformance/http-fixture.ts'
+import { ServerError } from '../../base/server-error.ts'
 import type { InferenceRequest } from '../../model/inference-request.ts'
 import { InferenceResponse } from '../../model/inference-response.ts'
 import { Tensor } from '../../tensor/tensor.ts'
@@ -256,6 +257,31 @@ test('options that make no sense are refused at start', async () => {
   await assert.rejects(startHttpFixture({ maxInputBytes: 0 }), { message: /maxInputBytes must be greater than 0/ })
   await assert.rejects(startHttpFixture({ port: 70_000 }), { message: /port must be between 0 and 65535/ })
   await assert.rejects(startHttpFixture({ headerForwardPattern: '[' }), { message: /not a valid regular expression/ })
+})
+
+test('a fault of the server is told to the client and to the log, also when it comes up later; refusals are told to the client alone', async () => {
+  const { frontend, engine, log } = await startHttpFixture({})
+  const path = '/v2/models/any/registry/history?limit=5'
+  const failWith = async (reason: unknown): Promise<number> => {
+    Object.defineProperty(engine.registry, 'history', { value: () => Promise.reject(reason), configurable: true })
+    return (await inject(frontend, { method: 'GET', path })).status
+  }
+  const faults = (): unknown[] => log.entries.filter(({ message }) => message === 'HTTP endpoint failed')
+  assert.equal(await failWith(new ServerError('NOT_FOUND', 'there is no such model')), 404)
+  assert.deepEqual(faults(), [])
+  assert.equal(await failWith(new TypeError('events is not iterable')), 500)
+  assert.equal(faults().length, 1)
+  assert.match(JSON.stringify(faults()), /"target":"\/v2\/models\/any\/registry\/history".*events is not iterable/)
+})
+
+test('a body that is too long is called JSON but where files are uploaded, whatever the path is called', async () => {
+  const { frontend } = await startHttpFixture({ maxInputBytes: 1000 })
+  const textOf = async (path: string): Promise<string> =>
+    (await inject(frontend, { method: 'POST', path, body: ' '.repeat(1001) }, 1000)).body.toString()
+  assert.match(await textOf('/v2/models/a/predict'), /request body of 1001 bytes exceeds/)
+  assert.match(await textOf('/predict?model=a'), /request body of 1001 bytes exceeds/)
+  assert.match(await textOf('/v2/models/a/infer'), /request JSON size of 1001 bytes exceeds/)
+  assert.match(await textOf('/elsewhere/predict'), /request JSON size of 1001 bytes exceeds/)
 })
 
 test('with --triton-defaults binary tensors beside a JSON head may exceed the limit, JSON may not', async () => {

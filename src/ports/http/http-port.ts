@@ -26,7 +26,7 @@ import { LoggedRequest } from './logged-request.ts'
 import { HttpCallFacts } from './http-call-facts.ts'
 import type { PortRequest } from './port-request.ts'
 import type { Route, RouteHandler } from './route.ts'
-import { pathOf, Router, type RouteMatch } from './router.ts'
+import { Router, type RouteMatch } from './router.ts'
 
 type HttpPortDependencies = HttpTransportDependencies & {
   /** Null: everybody is admitted. */
@@ -208,9 +208,14 @@ export class HttpPort implements HttpService {
       if (admitted !== null) this.#dispatch(this.#logged(this.#admission === null ? admitted : limited(admitted)))
     } catch (reason) {
       // No endpoint should throw. If one does, its request still gets an answer and the server goes on.
-      this.#log.error('HTTP endpoint failed', { target: request.target, reason: messageOf(reason) })
+      this.noteFault(request, reason)
       request.respond(messageResponse(500, 'internal error of the HTTP front end', plainType))
     }
+  }
+
+  /** Without the query, which may have credentials in it. */
+  noteFault({ target }: HttpRequest, reason: unknown): void {
+    this.#log.error('HTTP endpoint failed', { target: target.split('?', 1)[0], reason: messageOf(reason) })
   }
 
   #logged(request: HttpRequest): HttpRequest {
@@ -307,7 +312,7 @@ export class HttpPort implements HttpService {
     const isAllJson = headerOf(request.headers, 'inference-header-content-length') === null
     const isPlain = headerOf(request.headers, 'content-encoding') === null
     // Triton's text: without a header length the whole body is JSON. Uploads have paths that Triton has not.
-    const isJson = isAllJson && isPlain && !pathOf(request.target).endsWith('/predict')
+    const isJson = isAllJson && isPlain && this.#router.find(request.target)?.route.isUpload !== true
     const what = isJson && this.#options.hasFlags ? 'request JSON size' : 'request body'
     return `${what} of ${bodyBytes} bytes exceeds ${limit}${advice}`
   }

@@ -2,13 +2,13 @@
 
 import { jsonFormProblem } from '../../base/json-form.ts'
 import { messageOf, ServerError } from '../../base/server-error.ts'
-import { errorResponse, messageResponse } from './error-response.ts'
+import { messageResponse, respondWithError } from './error-response.ts'
 import { HttpResponse, jsonType, type HttpRequest } from '../../transport/http1/http-message.ts'
 
-/** An empty body is an empty object. `mostContainers` left out: as many lists and objects as a small body needs. */
-export function bodyOf({ body }: HttpRequest, mostContainers?: number): Readonly<Record<string, unknown>> {
+/** An empty body is an empty object. */
+export function bodyOf({ body }: Pick<HttpRequest, 'body'>): Readonly<Record<string, unknown>> {
   if (body.length === 0) return {}
-  const problem = jsonFormProblem(body, mostContainers)
+  const problem = jsonFormProblem(body)
   if (problem !== '') throw ServerError.withoutStack('INVALID_ARG', `the body is not read: ${problem}`)
   let value: unknown
   try {
@@ -30,7 +30,7 @@ export function answer(request: HttpRequest, status: number, make: () => unknown
 }
 
 export function fail(request: HttpRequest, reason: unknown): void {
-  const error = ServerError.from(reason)
-  const isConflict = error.code === 'ALREADY_EXISTS'
-  request.respond(isConflict ? messageResponse(409, error.message, jsonType) : errorResponse(error, jsonType))
+  const isConflict = reason instanceof ServerError && reason.code === 'ALREADY_EXISTS'
+  if (isConflict) request.respond(messageResponse(409, reason.message, jsonType))
+  else respondWithError(request, reason)
 }

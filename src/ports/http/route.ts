@@ -34,6 +34,8 @@ export type Route = {
   readonly wrongMethodType: string
   /** True where a body may hold tensors or models; other bodies are small. */
   readonly takesLargeBody?: boolean
+  /** True: the body is a file that somebody uploads, and no JSON that is too long. */
+  readonly isUpload?: boolean
   /** True: the answer has no end of its own, and it is asked again who calls while it lasts. */
   readonly lasts?: boolean
   /** True: nobody is asked who calls. For pages, whose browser has no key yet. */
@@ -58,6 +60,7 @@ export const post = route('POST')
 export const getOrPost = route('GET', 'POST')
 export const open = (restricted: Route): Route => ({ ...restricted, isOpen: true })
 export const large = (small: Route): Route => ({ ...small, takesLargeBody: true })
+export const upload = (plain: Route): Route => ({ ...large(plain), isUpload: true })
 export const forAll = (some: Route): Route => ({ ...some, isForAll: true })
 export const ofConsole = (some: Route): Route => ({ ...some, isOfConsole: true })
 export const lasting = (some: Route): Route => ({ ...some, lasts: true })

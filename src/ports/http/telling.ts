@@ -18,7 +18,12 @@ export const telling =
   (http, name, version, caller) => {
     try {
       const done = handle(http, name, version, caller)
-      if (done instanceof Promise) done.catch((reason: unknown) => tell(http, ServerError.from(reason)))
+      if (done instanceof Promise) {
+        done.catch((reason: unknown) => {
+          if (!(reason instanceof ServerError)) http.noteFault?.(reason)
+          tell(http, ServerError.from(reason))
+        })
+      }
     } catch (reason) {
       if (!(reason instanceof ServerError)) throw reason
       tell(http, reason)

@@ -43,6 +43,10 @@ export class WrappedRequest implements PortRequest {
     this.inner.onDisconnect = listener
   }
 
+  noteFault(reason: unknown): void {
+    this.inner.noteFault?.(reason)
+  }
+
   noteInference(inference: InferenceRequest, version: string): void {
     this.inner.noteInference?.(inference, version)
   }

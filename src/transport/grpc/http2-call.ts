@@ -464,7 +464,7 @@ export class Http2Call implements GrpcCall, StreamUser {
     turnBudget.whenRenewed(() => {
       this.#isAwaitingTurn = false
       this.goOn()
-    })
+    }, this.#surroundings)
   }
 
   /** True for most messages: whole, not compressed, alone in a frame. */
@@ -553,7 +553,8 @@ export class Http2Call implements GrpcCall, StreamUser {
       } else this.#breakOff(inflateRefusal(failure, bytes.length, encoding, this.#limit, memory.server))
     }
     memory.server.inflations.inflate(bytes, this.#mostMessageBytes, open, inflatedMemory, (failure, message) => {
-      if (turnBudget.isSpent && failure === null) turnBudget.whenRenewed(() => inflated(failure, message))
+      if (turnBudget.isSpent && failure === null)
+        turnBudget.whenRenewed(() => inflated(failure, message), this.#surroundings)
       else inflated(failure, message)
     })
   }

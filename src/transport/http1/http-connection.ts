@@ -123,6 +123,10 @@ export class HttpConnection implements RequestHost {
     return this.#isHeldBack ? 'waiting' : this.#phase
   }
 
+  noteFault(request: ReceivedRequest, reason: unknown): void {
+    this.#host.service.noteFault(request, reason)
+  }
+
   memoryOfRequest(): RequestMemory {
     return new RequestMemory(this.#memory)
   }

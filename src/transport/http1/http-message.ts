@@ -25,6 +25,8 @@ export interface HttpRequest {
   caller: unknown
   /** Counts what is held for the request beside its body. */
   readonly memory: RequestMemory
+  /** For the log: a fault of the server itself came up while the request was handled. */
+  noteFault?(reason: unknown): void
   /** Called once if the client goes away before it was answered. */
   onDisconnect: (() => void) | null
   /** Exactly once per request. Takes the response over: its `release` is called when the bytes are written or dropped. */

@@ -9,6 +9,8 @@ export type HttpService = {
    */
   admit(request: HttpRequest): HttpResponse | null | Promise<HttpResponse | null>
   handle(request: HttpRequest): void
+  /** What handles the request met a fault of its own. */
+  noteFault(request: HttpRequest, reason: unknown): void
   /** The body is over a limit; `bodyBytes` is what was announced, or what came so far if that is more. */
   refuseBody(request: HttpRequest, reason: BodyRefusal, bodyBytes: number): HttpResponse
   /** Too much is held for clients to keep an answer of so many bytes. */

@@ -61,6 +61,7 @@ async function startPort(t: TestContext, { limitBytes }: { limitBytes: number })
     {
       admit: () => null,
       handle: answer,
+      noteFault: (_, reason) => assert.fail(String(reason)),
       refuseBody: refuse,
       refuseMemory: refuse,
       refuseStalledBody: refuse,

@@ -7,6 +7,7 @@ import type { RequestHead } from './request-head.ts'
 export interface RequestHost {
   readonly remoteAddress: string
   peerCertificate(): PeerCertificate | null
+  noteFault(request: ReceivedRequest, reason: unknown): void
   memoryOfRequest(): RequestMemory
   /** Called once per request. */
   answer(request: ReceivedRequest, response: HttpResponse): void
@@ -52,6 +53,10 @@ export class ReceivedRequest implements HttpRequest {
 
   peerCertificate(): PeerCertificate | null {
     return this.#connection.peerCertificate()
+  }
+
+  noteFault(reason: unknown): void {
+    this.#connection.noteFault(this, reason)
   }
 
   /** Made when something is held for the request beside its body, which is rare. */

@@ -13,6 +13,7 @@ import {
   settingsAck,
 } from './http2-format.ts'
 import { Http2Error } from './http2-error.ts'
+import { errorCodes } from './http2-format.ts'
 import { FrameReader, type FrameSink } from './frame-reader.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
 import { until } from '../../../test/until.ts'
@@ -87,11 +88,22 @@ test('the examples of RFC 7541, C.6: a table of 256 bytes forgets its oldest fie
 
 test('a block beyond the limit is not kept, but its fields enter the table', () => {
   const decoder = new HpackDecoder()
-  const block = Buffer.concat([Buffer.from('4001610162', 'hex'), Buffer.alloc(1000, 0xbe)])
+  const block = Buffer.concat([Buffer.from('4001610162', 'hex'), Buffer.alloc(300, 0xbe)])
   assert.deepEqual(decoder.decode(block, 0, block.length, 1000), [])
   assert.equal(decoder.isTooLarge, true)
   assert.deepEqual(decode(decoder, 'be'), ['a', 'b'])
   assert.equal(decoder.isTooLarge, false)
+})
+
+test('a block whose few bytes stand for far more than the limit ends the connection before it is read to its end', () => {
+  const decoder = new HpackDecoder()
+  const field = Buffer.concat([Buffer.from('4001617fa11e', 'hex'), Buffer.alloc(4000, 'b')])
+  decoder.decode(field, 0, field.length, 16_384)
+  // Behind the bomb stands what cannot be decoded, and nobody gets there.
+  const bomb = Buffer.concat([Buffer.alloc(10_000, 0xbe), Buffer.from('ffffffffff', 'hex')])
+  const calm = (reason: unknown): boolean =>
+    reason instanceof Http2Error && reason.code === errorCodes.ENHANCE_YOUR_CALM
+  assert.throws(() => decoder.decode(bomb, 0, bomb.length, 16_384), calm)
 })
 
 test('the version of the table changes with the table and not without', () => {

@@ -13,6 +13,8 @@ const fieldBytes = 32
 /** The most fields that fit into the table: each takes at least 32 bytes. A power of two. */
 const mostFields = tableBytes / fieldBytes
 const staticCount = staticFields.length
+/** A block of more than so many times the limit comes from nobody who sent a little too much. */
+const mostExcess = 16
 /** A block of 64 KiB needs no larger numbers. */
 const largestNumber = 2 ** 24
 
@@ -77,6 +79,8 @@ export class HpackDecoder {
     }
     this.#listBytes += name.length + value.length + fieldBytes
     if (this.#listBytes > maxListBytes) {
+      // Each byte of a block may stand for a field of 4 KiB: 64 KiB would be read for as long as 256 MiB.
+      if (this.#listBytes > maxListBytes * mostExcess) throw new Http2Error(errorCodes.ENHANCE_YOUR_CALM, 'the headers are far too large') // prettier-ignore
       this.isTooLarge = true
       this.#fields.length = 0
     } else this.#fields.push(name, value)
