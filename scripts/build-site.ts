@@ -18,3 +18,4 @@ rmSync(modules, { force: true })
 symlinkSync(path.join(path.dirname(tool.program), '..'), modules)
 const { status } = spawnSync(process.execPath, [tool.program, 'build', site], { stdio: 'inherit' })
 process.exitCode = status ?? 1
+if (status === 0) console.log('The site is in .cache/site. Look at it: python3 -m http.server -d .cache/site 8080')

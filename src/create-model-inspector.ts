@@ -109,10 +109,15 @@ const whole = (file: string, message: string, fix: string): FileProblem => ({
   fix,
 })
 
-const specOf = ({ name, dataType, shape }: OnnxFileTensor): Parameters<typeof completeConfig>[1]['inputs'][number] => ({
+const specOf = ({
   name,
   dataType,
-  typeText: 'a type of its own',
+  typeText,
+  shape,
+}: OnnxFileTensor): Parameters<typeof completeConfig>[1]['inputs'][number] => ({
+  name,
+  dataType,
+  typeText,
   symbols: [],
   shape: shape?.map((dim) => (typeof dim === 'number' ? dim : -1)) ?? null,
 })

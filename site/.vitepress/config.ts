@@ -20,6 +20,14 @@ const head = [['meta', { 'http-equiv': 'Content-Security-Policy', content: polic
 const slugify = (heading: string): string =>
   heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-') // prettier-ignore
 
+type Renderer = { readonly render: (source: string, env: { readonly relativePath: string }) => string }
+
+/** What the search reads of a page. The changelog has every word of the project, and came before the page that explains it. */
+const searchedText = (source: string, env: { readonly relativePath: string }, renderer: Renderer): string => {
+  const html = renderer.render(source, env)
+  return env.relativePath.endsWith('CHANGELOG.md') ? '' : html
+}
+
 // VitePress is installed by scripts/build-site.ts, so its types are not at hand here.
 export default {
   title: 'Galatea',
@@ -49,7 +57,10 @@ export default {
   buildEnd: ({ outDir }: { outDir: string }) => copyLinkedFiles(root, outDir),
   themeConfig: {
     logo: '/galatea.svg',
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      options: { _render: searchedText },
+    },
     nav: [
       { text: 'Quickstart', link: '/guide/quickstart' },
       { text: 'Guide', link: '/#guide' },

@@ -2,6 +2,7 @@
 // first time. Pure.
 
 import { ServerError } from '../base/server-error.ts'
+import { notCarried } from '../onnx-file/not-carried.ts'
 import type { OnnxFileTensor } from '../onnx-file/onnx-file.ts'
 import { configDataType } from '../tensor/data-type.ts'
 
@@ -13,10 +14,7 @@ type DescribedTensors = { readonly inputs: readonly OnnxFileTensor[]; readonly o
 export function configText(name: string, backend: string, model: DescribedTensors, wanted: number | null): string {
   for (const tensor of [...model.inputs, ...model.outputs]) {
     if (tensor.dataType !== null) continue
-    throw new ServerError(
-      'UNSUPPORTED',
-      `'${tensor.name}' is of type ${tensor.typeText}, which the protocol cannot carry; export the model with plain tensors (for scikit-learn models: zipmap=False)`,
-    )
+    throw new ServerError('UNSUPPORTED', notCarried(tensor.name, tensor.typeText))
   }
   const fixed = [...model.inputs, ...model.outputs].find((tensor) => !isOpen(tensor.shape?.[0]))
   if (fixed !== undefined && wanted !== null && wanted > 0) {

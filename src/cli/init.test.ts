@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
@@ -97,6 +97,18 @@ test('weights in external files come along; those outside the folder or missing 
   const missing = await init(await written(model('none.bin'), 'bad.onnx'), '--repository', repository())
   assert.match(missing.stderr, /put 'none\.bin' beside/)
   assert.equal(missing.status, 1)
+})
+
+test('a model whose files cannot all be written leaves nothing behind', async () => {
+  const model: OnnxModel = {
+    ...identityModel('FP32', [1]),
+    initializers: [{ name: 'w', type: 'FP32', dims: [1], external: { location: 'model.onnx', length: 4 } }],
+  }
+  await writeFile(path.join(folder, 'model.onnx'), floats(1))
+  // The weights take the place that the model has in a repository.
+  const failed = await init(await written(model), '--repository', repository(), '--name', 'm')
+  assert.deepEqual([failed.status, failed.stdout], [1, ''])
+  await assert.rejects(readdir(repository()), { code: 'ENOENT' })
 })
 
 test('the name comes from the file, or from the folder of a file called model.onnx', async () => {

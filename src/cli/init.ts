@@ -2,7 +2,7 @@
 // from a template.
 
 import { constants } from 'node:fs'
-import { copyFile, cp, mkdir, stat, writeFile } from 'node:fs/promises'
+import { copyFile, cp, mkdir, rename, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { nearestWord } from '../base/nearest-word.ts'
 import { messageOf, ServerError } from '../base/server-error.ts'
@@ -14,6 +14,7 @@ import { askCommand, pathPart } from './ask-command.ts'
 import { ggufConfigText } from './described-gguf.ts'
 import { describeModel, UndescribedModel } from './described-model.ts'
 import { isHuggingFaceFolder } from './hugging-face-folder.ts'
+import { inStaging } from './in-staging.ts'
 import { initHuggingFace } from './init-hugging-face.ts'
 import { initTemplate, templateNamed } from './init-template.ts'
 import { configText, unfinishedConfigText } from './init-config-text.ts'
@@ -184,24 +185,47 @@ type MadeModel = {
 
 async function makeModel(settings: InitSettings): Promise<MadeModel> {
   const { backend, fileName } = formatOf(settings.file)
-  const { text, external, isFinished } = await planModel(settings, backend)
+  const plan = await planModel(settings, backend)
   const folder = path.join(settings.repository, settings.name)
-  if (!settings.isForced && (await stat(folder).catch(() => null)) !== null) {
+  const isThere = (await stat(folder).catch(() => null)) !== null
+  if (isThere && !settings.isForced) {
     throw refusal(`'${folder}' is already there; choose another --name, or replace it with --force`)
   }
+  // The files of a model that is there are replaced one by one: others may lie beside them.
+  if (isThere) await writeModel(folder, fileName, plan, settings)
+  else {
+    await inStaging(settings.repository, '.init-', async (staging) => {
+      const made = path.join(staging, settings.name)
+      await writeModel(made, fileName, plan, settings)
+      await rename(made, folder)
+    })
+  }
+  const { text, isFinished } = plan
+  return {
+    config: path.join(folder, 'config.pbtxt'),
+    file: path.join(folder, '1', fileName),
+    text,
+    backend,
+    isFinished,
+  }
+}
+
+async function writeModel(
+  folder: string,
+  fileName: string,
+  { text, external }: ModelPlan,
+  { file, isForced }: InitSettings,
+): Promise<void> {
   const versionFolder = path.join(folder, '1')
   await mkdir(versionFolder, { recursive: true })
-  const mode = settings.isForced ? 0 : constants.COPYFILE_EXCL
+  const mode = isForced ? 0 : constants.COPYFILE_EXCL
   for (const [source, location] of external) {
     const target = path.join(versionFolder, location)
     await mkdir(path.dirname(target), { recursive: true })
     await copyUnlessSame(source, target, mode)
   }
-  const file = path.join(versionFolder, fileName)
-  await copyUnlessSame(settings.file, file, mode)
-  const config = path.join(folder, 'config.pbtxt')
-  await writeFile(config, text, { flag: settings.isForced ? 'w' : 'wx' })
-  return { config, file, text, backend, isFinished }
+  await copyUnlessSame(file, path.join(versionFolder, fileName), mode)
+  await writeFile(path.join(folder, 'config.pbtxt'), text, { flag: isForced ? 'w' : 'wx' })
 }
 
 type ExternalFile = readonly [source: string, location: string]

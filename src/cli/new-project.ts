@@ -1,6 +1,6 @@
 // `galatea new my-service`: a TypeScript project with a model, a test and a client.
 
-import { mkdir, readdir } from 'node:fs/promises'
+import { mkdir, readdir, rm, rmdir } from 'node:fs/promises'
 import path from 'node:path'
 import { messageOf, ServerError } from '../base/server-error.ts'
 import type { CommandIo } from './command-io.ts'
@@ -60,7 +60,13 @@ async function makeProject(args: readonly string[]): Promise<string> {
   await mkdir(folder, { recursive: true })
   const source = path.join(templatesPath(), 'service')
   const words = { GALATEA_VERSION: `^${packageVersion()}` }
-  const written = await growTree({ source, target: folder, placeholder: 'my-service', name, words })
+  const written = await growTree({ source, target: folder, placeholder: 'my-service', name, words }).catch(
+    async (reason: unknown) => {
+      for (const each of await readdir(folder)) await rm(path.join(folder, each), { recursive: true, force: true })
+      if (there === null) await rmdir(folder)
+      throw reason
+    },
+  )
   return [
     `Made ${folder}: ${written.join(', ')}.`,
     '',

@@ -153,7 +153,9 @@ async function waitForEnd(call: Call, values: Values, io: CommandIo): Promise<nu
   }
 }
 
-async function fetchText({ target, body, accept }: Call, values: Values): Promise<{ isOk: boolean; text: string }> {
+type Answered = { readonly isOk: boolean; readonly status: number; readonly text: string }
+
+async function fetchText({ target, body, accept }: Call, values: Values): Promise<Answered> {
   const base = String(values.url ?? process.env['GALATEA_URL'] ?? 'http://localhost:8000').replace(/\/+$/, '')
   const headers = { ...headersOf(values), ...(accept === undefined ? {} : { accept }) }
   const post = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
@@ -163,14 +165,15 @@ async function fetchText({ target, body, accept }: Call, values: Values): Promis
     const hint = startHint(why, '--url') || '; --url names the HTTP port of the server'
     throw new Error(`${base} cannot be reached: ${why}${hint}`)
   })
-  return { isOk: answer.ok, text: await answer.text() }
+  return { isOk: answer.ok, status: answer.status, text: await answer.text() }
 }
 
 async function askServer(verb: string, call: Call, values: Values, io: CommandIo): Promise<number> {
   const { accept } = call
-  const { isOk, text } = await fetchText(call, values)
+  const { isOk, status, text } = await fetchText(call, values)
   if (!isOk) {
-    io.stderr(`galatea rollout: ${errorText(text)}\n`)
+    const hint = status === 401 ? "\n--header 'x-api-key: KEY' sends a key" : ''
+    io.stderr(`galatea rollout: ${errorText(text)}${hint}\n`)
     return 1
   }
   if (values.json === true || accept !== undefined) io.stdout(`${text.trimEnd()}\n`)

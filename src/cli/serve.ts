@@ -8,6 +8,7 @@ import { isatty } from 'node:tty'
 import { SystemClock, type Clock } from '../base/clock.ts'
 import { hostAndPort } from '../base/host-and-port.ts'
 import { errorCodeText, messageOf, ServerError } from '../base/server-error.ts'
+import { shellWord } from '../base/shell-quoted.ts'
 import type { EngineSettings, ServerOptions } from '../options/server-options.ts'
 import type { RunningServer, StartReport } from '../server.ts'
 import { FlagError, UnknownFlagError } from '../options/flag-forms.ts'
@@ -224,8 +225,16 @@ function keepProcess(clock: Clock): () => void {
 
 const hourNs = 3_600_000_000_000
 
-const checkCommand = ({ engine }: ServerOptions): string =>
-  ['galatea check', ...engine.modelRepositories.map(withoutSecrets)].join(' ')
+/** With the flags without which the check would find other mistakes than the server. */
+function checkCommand({ engine }: ServerOptions): string {
+  const python = engine.backendConfig.get('')?.get('interpreter')
+  return [
+    'galatea check',
+    ...engine.modelRepositories.map((path) => shellWord(withoutSecrets(path))),
+    ...(python === undefined ? [] : ['--python', shellWord(python)]),
+    ...(engine.allowsPickleModels ? ['--allow-pickle-models'] : []),
+  ].join(' ')
+}
 
 /** Names the model of --load-model that failed. In other cases the tables name the models that failed. */
 function startFailure(error: ServerError | null): string {

@@ -48,6 +48,12 @@ test('a start that fails names the command that finds every reason', async () =>
     const output = await outputOf([`--model-repository=${root}`])
     assert.ok(output.includes(`every reason, with what to do: galatea check ${root}`), output)
     assert.match(output, /hint for model 'm': did you mean 'onnxruntime'\?/)
+    const flagged = await outputOf([
+      `--model-repository=${root}`,
+      '--python=/opt/my env/python',
+      '--allow-pickle-models',
+    ])
+    assert.ok(flagged.includes(`galatea check ${root} --python '/opt/my env/python' --allow-pickle-models`), flagged)
   } finally {
     await remove()
   }

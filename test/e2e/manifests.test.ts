@@ -101,9 +101,25 @@ describe('the chart', () => {
       ['models.from=fetch', /models\.from=fetch needs models\.repository/],
       ['kind=Pod', /kind: expected Deployment or StatefulSet/],
       ['autoscaling.by=magic', /autoscaling\.by: expected off, hpa or keda/],
+      ['modles.from=fetch', /Additional property modles is not allowed/],
+      ['autoscaling.targets.cpuu=50', /Additional property cpuu is not allowed/],
+      ['replicas=two', /replicas: Invalid type/],
     ] as const) {
       assert.match(run(helm, ['template', 'x', chart, '--set', set], 1), why)
     }
+  })
+
+  test('knows every value that it has, by its schema', () => {
+    type Schema = { readonly properties?: Readonly<Record<string, Schema>> }
+    const schema = JSON.parse(readFileSync(path.join(chart, 'values.schema.json'), 'utf8')) as Schema
+    const [values] = parseAllDocuments(readFileSync(path.join(chart, 'values.yaml'), 'utf8'))
+    const missing = (value: unknown, { properties }: Schema, where: string): string[] =>
+      properties === undefined
+        ? []
+        : Object.entries(value as object).flatMap(([key, each]) =>
+            properties[key] === undefined ? [`${where}${key}`] : missing(each, properties[key], `${where}${key}.`),
+          )
+    assert.deepEqual(missing(values?.toJS(), schema, ''), [])
   })
 
   test('gives a pod the time that its server takes to end', () => {

@@ -82,6 +82,19 @@ test('in a browser: the first page, a search, both schemes, a phone; nothing fro
     await page.locator('#localsearch-input').fill('max_queue_delay_microseconds')
     await page.locator('.results .result').first().click()
     await page.waitForURL(/\.html/)
+    await page.goto(`${origin}/`)
+    await page
+      .getByRole('button', { name: /search/i })
+      .first()
+      .click()
+    await page.locator('#localsearch-input').fill('port is in use by another process')
+    await page.locator('.results .result').first().waitFor()
+    const found = await page.locator('.results .result').allInnerTexts()
+    assert.ok(
+      found.some((each) => each.includes('Troubleshooting')),
+      found.join('\n'),
+    )
+    assert.ok(!found.some((each) => each.includes('Changelog')), found.join('\n'))
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })
       await page.setViewportSize({ width: 360, height: 740 })

@@ -1,6 +1,7 @@
 // Fills gaps of config.pbtxt from the model file, by Triton's rules. Pure.
 
 import { ServerError } from '../../base/server-error.ts'
+import { notCarried } from '../../onnx-file/not-carried.ts'
 import type { ConfigDataType, ModelConfig, ModelInput, ModelOutput } from '../../config/model-config.ts'
 import { configDataType } from '../../tensor/data-type.ts'
 import type { OnnxTensorSpec } from './onnx-session.ts'
@@ -57,7 +58,7 @@ function tensorOf(modelName: string, spec: OnnxTensorSpec, isBatching: boolean):
   if (spec.dataType === null) {
     throw new ServerError(
       'UNSUPPORTED',
-      `autofill failed for model '${modelName}': tensor '${spec.name}' is of type ${spec.typeText}, which the protocol cannot carry`,
+      `autofill failed for model '${modelName}': tensor ${notCarried(spec.name, spec.typeText)}`,
     )
   }
   const dims = (spec.shape ?? []).slice(isBatching ? 1 : 0)

@@ -1,12 +1,13 @@
 // What a user reads when the Python process of a model does not start.
 
+import { notStarted } from '../../base/not-started.ts'
 import { ServerError } from '../../base/server-error.ts'
 import type { StartFailure, WorkerWords } from '../worker-process/worker-launch.ts'
 
 export const pythonWords: WorkerWords = {
   noun: 'Python process',
   missing: (executable) =>
-    `Python was not found: '${executable}' cannot be started. Install Python 3.9 or newer, or name an interpreter ` +
+    `Python was not found: ${notStarted(executable, 'there is no such program')}. Install Python 3.9 or newer, or name an interpreter ` +
     'with --python /path/to/python3',
   failure: failureOf,
 }

@@ -233,6 +233,7 @@ torch.jit.save(torch.jit.script(AddSub()), os.path.join(folder("undescribed"), "
 config = 'backend: "pytorch"\n' + tensor("input", "x", "FP32", "[ 4 ]") + tensor("output", "y", "FP32", "[ 3 ]")
 path = folder("weights_alone", config)
 torch.save(scores.state_dict(), os.path.join(path, "model.pt"))
+torch.save(torch.nn.Linear(4, 3), os.path.join(folder("saved_whole", config), "model.pt"))
 config += parameter("INTRA_OP_THREAD_COUNT", "many")
 shutil.copytree(path, folder("wrong_parameter", config), dirs_exist_ok=True)
 write_expected()

@@ -105,8 +105,9 @@ test('TorchScript without a configuration fails with one to copy, which serves',
   assert.deepEqual([...result.output('OUTPUT__0').float32()], [2, 6])
 })
 
-test('weights without their class, and parameters that are none, are refused with what to do', async () => {
+test('weights without their class, models saved whole, and parameters that are none, are refused with what to do', async () => {
   assert.match(await reasonOf('weights_alone'), /is not TorchScript .*runtime: "model\.py"/)
+  assert.match(await reasonOf('saved_whole'), /was saved whole .*torch\.export\.save/)
   assert.match(
     await reasonOf('wrong_parameter'),
     /parameter INTRA_OP_THREAD_COUNT of model 'wrong_parameter': expected a whole number of at least 0, got 'many'/,

@@ -45,11 +45,33 @@ def read(source, device):
     except RuntimeError as error:
         first = str(error).splitlines()[0]
         if "PytorchStreamReader" in first or "constants.pkl" in first:
+            if has_code(source.path):
+                raise ModelError(
+                    "'%s' is a model that was saved whole (torch.save(model)): a pickle, which needs the code of its classes. "
+                    "Load it where that code is, and save it as a program: "
+                    "torch.export.save(torch.export.export(model, example_inputs), 'model.pt2')" % source.path
+                ) from None
             raise ModelError(
                 "'%s' is not TorchScript (%s). If it holds weights alone, put the class that they belong to beside it as "
-                'model.py and write runtime: "model.py" into config.pbtxt' % (source.path, first)
+                'model.py and write runtime: "model.py" into config.pbtxt' % (source.path, first.split(". ")[0])
             ) from None
         raise
+
+
+def has_code(path):
+    """Whether a pickle names classes beside tensors. It is read without running any of them."""
+    import pickle
+
+    import torch
+
+    try:
+        torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        return True
+    except Exception:
+        # It is cut off, or of another kind.
+        return False
+    return False
 
 
 def arguments_of(module):
