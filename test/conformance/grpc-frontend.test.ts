@@ -466,6 +466,33 @@ test('a client that pings too often is sent away, one that pings between answers
   polite.close()
 })
 
+test('a client may ping again and again while it takes one large answer, as gRPC clients do to measure the connection', async () => {
+  const { model, arrived } = heldModel()
+  await using fixture = await GrpcFixture.start({ minPingIntervalMs: 60_000, maxPingStrikes: 2 }, { held: model })
+  const session = http2.connect(`http://127.0.0.1:${fixture.port}`)
+  session.on('error', () => undefined)
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': `${service}ModelInfer`,
+    'content-type': 'application/grpc',
+  })
+  const coming = arrived()
+  stream.end(framed(encode('ModelInferRequest', codeRequest('held', 0))))
+  const answerBytes = 1024 * 1024
+  ;(await coming).respond(InferenceResponse.of(outputs(answerBytes)))
+  let [takenBytes, pingedBytes, pingCount] = [0, 0, 0]
+  for await (const piece of stream as AsyncIterable<Buffer>) {
+    takenBytes += piece.length
+    if (takenBytes - pingedBytes < 128 * 1024) continue
+    pingedBytes = takenBytes
+    pingCount++
+    await new Promise((resolve) => session.ping(resolve))
+  }
+  assert.ok(takenBytes > answerBytes, `${takenBytes} bytes came`)
+  assert.ok(pingCount > 4)
+  session.close()
+})
+
 test('the server pings a silent client with a call and leaves one that does not answer', async () => {
   const { model, arrived } = heldModel()
   await using fixture = await GrpcFixture.start({ keepaliveTimeMs: 50, keepaliveTimeoutMs: 50 }, { held: model })

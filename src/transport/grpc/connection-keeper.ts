@@ -68,8 +68,11 @@ export class ConnectionKeeper {
     this.#disarmPreface()
   }
 
-  /** Data was sent. A client may ping to measure the connection, so its strikes are forgiven; the server's pings count anew. */
-  readonly sent = (): void => {
+  /**
+   * HOT: once per flush. Some of an answer was written. A client may ping to measure the connection while it takes one large
+   * answer, so its strikes are forgiven with every part; the server's pings count anew.
+   */
+  sent(): void {
     this.#strikes = 0
     this.#lastPingNs = -Infinity
     this.#pingsWithoutData = 0

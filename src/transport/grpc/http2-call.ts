@@ -55,8 +55,6 @@ export type CallSurroundings = TurnSurroundings & {
   readonly onRelief: () => void
   readonly remoteAddress: () => string
   readonly peerCertificate: () => PeerCertificate | null
-  /** Something was sent to the client: its pings count anew. */
-  readonly onSent: () => void
   /** Once, when the call and its stream are gone. */
   readonly onGone: () => void
 }
@@ -226,7 +224,6 @@ export class Http2Call implements GrpcCall, StreamUser {
           ? this.#okTrailers()
           : encodeHeaderBlock([...trailersOf(status), ...this.#trailingFields()]),
       )
-    this.#surroundings.onSent()
   }
 
   #encode(message: OutgoingMessage, release: (() => void) | null, isLast: boolean): void {
@@ -250,7 +247,6 @@ export class Http2Call implements GrpcCall, StreamUser {
     stream.sendMessage(message, flag, release)
     if (stream.isClosed) return
     if (isLast) stream.sendTrailers(this.#okTrailers())
-    this.#surroundings.onSent()
   }
 
   #trailingFields(): readonly (readonly [string, string])[] {

@@ -62,7 +62,6 @@ export class ServedConnection implements ConnectionUser {
       onRelief: this.#relieve,
       remoteAddress: () => socket.remoteAddress ?? '',
       peerCertificate: () => peerCertificateOf(socket),
-      onSent: keeper.sent,
       onGone: () => keeper.callEnded(),
     }
   }
@@ -101,7 +100,8 @@ export class ServedConnection implements ConnectionUser {
     })
   }
 
-  onFlushed(): void {
+  onFlushed(hasProgress: boolean): void {
+    if (hasProgress) this.#keeper.sent()
     this.#relieve()
   }
 

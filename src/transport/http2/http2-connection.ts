@@ -48,8 +48,8 @@ export interface ConnectionUser {
   onSettings(): void
   onPing(): void
   onPingAnswer(payload: Buffer): void
-  /** Some of what waited was written. */
-  onFlushed(): void
+  /** Some of what waited was written. `hasProgress`: of streams, and not frames of the connection alone. */
+  onFlushed(hasProgress: boolean): void
   /** There is something to flush: at the end of this turn of the event loop, or now, because all that arrived was read. */
   onOutput(connection: Http2Connection, when: 'soon' | 'now'): void
   /** The client broke the rules of HTTP/2. No more frames are read; the connection ends after a last flush. */
@@ -154,7 +154,7 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     }
     if (this.isClosed && !this.#queue.hasControl) this.#socket.end()
     else if (this.#queue.isControlFull) this.destroy()
-    this.#user.onFlushed()
+    this.#user.onFlushed(this.#queue.takeProgress())
   }
 
   #wantFlush(): void {

@@ -28,6 +28,7 @@ export class SendQueue implements SendLimits {
   #ready: Http2Stream[] = []
   /** Streams that wait for the connection's window. */
   #starved: Http2Stream[] = []
+  #hasProgress = false
 
   constructor(socket: Writable, budget: FrameBudget, onEnded: (stream: Http2Stream) => void) {
     this.#socket = socket
@@ -72,6 +73,13 @@ export class SendQueue implements SendLimits {
     this.#budget.charge('tiny frame')
   }
 
+  /** Whether something of a stream was written since the last `takeProgress`. */
+  takeProgress(): boolean {
+    const hasProgress = this.#hasProgress
+    this.#hasProgress = false
+    return hasProgress
+  }
+
   /** HOT: once per turn of the event loop. Throws Http2Error. */
   flush(output: FrameOutput): void {
     while (!this.#socket.writableNeedDrain) {
@@ -102,7 +110,9 @@ export class SendQueue implements SendLimits {
   }
 
   #give(stream: Http2Stream, output: FrameOutput): void {
+    const bytesBefore = output.byteLength
     const outcome = stream.writeTurn(output, this)
+    if (output.byteLength > bytesBefore) this.#hasProgress = true
     if (outcome === 'ended') this.#onEnded(stream)
     else if (outcome === 'turn') this.addStream(stream)
     else if (outcome === 'connection window' && !stream.isQueued) {
