@@ -144,7 +144,7 @@ async function openServer(
   const parts = {
     ...watched,
     ...(await openCost({ ...dependencies, engine, access }, options.process, closing)),
-    clientMemory: new ClientMemory(options.process.clientMemoryLimitBytes, gpus?.pinnedInputs ?? null),
+    clientMemory: clientMemoryOf(options.process, gpus),
     connectionSlots,
     engine,
     faults: rollouts.faults,
@@ -255,6 +255,13 @@ function createLiveCheck(
   instances: () => Iterable<WatchedInstance>,
 ): LiveCheck | null {
   return timeoutSecs === 0 ? null : new LiveCheck({ ...dependencies, instances }, timeoutSecs)
+}
+
+function clientMemoryOf(
+  { clientMemoryLimitBytes, maxDecompressionRatio }: ServerOptions['process'],
+  gpus: Gpus | null,
+): ClientMemory {
+  return new ClientMemory(clientMemoryLimitBytes, gpus?.pinnedInputs ?? null, maxDecompressionRatio)
 }
 
 /** `load` is what answers tell, `figures` what metrics show. */

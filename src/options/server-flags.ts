@@ -97,6 +97,9 @@ export const serverFlags = [
   flag('client-memory-limit', byteSize, '1GiB', { ...ours, tritonDefault: '8GiB' })
     .says('Most memory held for clients: request bodies, halves of messages, answers that are not read')
     .to('process.clientMemoryLimitBytes'),
+  flag('max-decompression-ratio', integer(0), '100', { ...ours, tritonDefault: '0' })
+    .says('Most times that a compressed request above 4 MiB may grow; 0 for no bound but its size')
+    .set('process.maxDecompressionRatio', (flags) => Number(flags.text('max-decompression-ratio')) || Infinity),
   flag('allow-client-shared-memory', boolean, 'false', { ...ours, tritonDefault: 'true' })
     .says('Let clients on this machine register shared memory')
     .set('process.allowsClientSharedMemory', (flags) =>

@@ -277,6 +277,8 @@ type ProcessOptions = {
   readonly trustedProxies: string
   /** `--client-memory-limit`; Infinity for none. */
   readonly clientMemoryLimitBytes: number
+  /** `--max-decompression-ratio`: how many times a compressed request may grow; Infinity for no bound. */
+  readonly maxDecompressionRatio: number
   /** `--allow-client-shared-memory`: clients on this machine may register regions of shared memory. */
   readonly allowsClientSharedMemory: boolean
   /** `--allow-remote-shared-memory`: clients at addresses that are not this machine's may, too. */

@@ -103,6 +103,20 @@ test('a body that grows more than a hundredfold is refused above a few MiB', asy
   assert.equal(await inflate(server, compressed(5 * mib), requestOf(server), mib), 'limit')
 })
 
+test('a body may grow as often as the bound of the server says, and is inflated again with more room until then', async () => {
+  const unbounded = new ClientMemory(400 * mib, null, Infinity)
+  const zeros = gzipSync(Buffer.alloc(40 * mib))
+  const [first, second] = [requestOf(unbounded), requestOf(unbounded)]
+  assert.equal(await inflate(unbounded, zeros, first), 40 * mib)
+  assert.equal(unbounded.requestBytes, 40 * mib)
+  first.end()
+  assert.equal(await inflate(unbounded, zeros, second, 30 * mib), 'limit')
+  second.end()
+  assert.deepEqual([unbounded.requestBytes, unbounded.inflatedBytes], [0, 0])
+  const bounded = new ClientMemory(400 * mib, null, 500)
+  assert.equal(await inflate(bounded, zeros, requestOf(bounded)), 'ratio')
+})
+
 test('inflated bodies are counted until their requests end, and the next ones wait for that', async () => {
   const server = new ClientMemory(64 * mib)
   const first = requestOf(server)

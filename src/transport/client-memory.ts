@@ -46,7 +46,7 @@ export class ClientMemory {
   /** Who waits for memory of requests; each is told when some comes back. */
   readonly waiting = new Set<() => void>()
   /** One queue for all ports: what one port gives back makes room for another. */
-  readonly inflations = new InflateQueue()
+  readonly inflations: InflateQueue
   /** What one connection may hold. */
   readonly connectionLimitBytes: number
   readonly bodies: LargeBuffers
@@ -56,9 +56,14 @@ export class ClientMemory {
   readonly #largeLimitBytes: number
   readonly #pressureBytes: number
 
-  /** `pinned`: where there is a GPU. */
-  constructor(limitBytes: number = defaultLimitBytes, pinned: PinnedSource | null = null) {
+  /** `pinned`: where there is a GPU. `mostInflatedPerByte`: Infinity for no bound. */
+  constructor(
+    limitBytes: number = defaultLimitBytes,
+    pinned: PinnedSource | null = null,
+    mostInflatedPerByte?: number,
+  ) {
     this.limitBytes = limitBytes
+    this.inflations = new InflateQueue(mostInflatedPerByte)
     this.pinned = pinned
     this.bodies = new LargeBuffers(limitBytes * keptShare, pinned)
     // Whole numbers: requests compare with these limits.

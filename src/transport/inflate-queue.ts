@@ -29,13 +29,14 @@ type Inflation = {
 
 /** The most requests that are inflated at the same time. */
 const mostInflating = 4
-/** Up to this size a request may grow by any factor, above it by this one. Text of numbers grows by 3 to 10. */
+/** Up to this size a request may grow by any factor, above it by `--max-decompression-ratio`. */
 const freeBytes = 4 * 1024 * 1024
-export const mostInflatedPerByte = 100
-
-/** What so many compressed bytes may become at most. */
-export const inflatedLimit = (compressedBytes: number, limitBytes: number): number =>
-  Math.min(limitBytes, Math.max(freeBytes, compressedBytes * mostInflatedPerByte))
+/** The default of `--max-decompression-ratio`. Text of numbers grows by 3 to 10, a tensor of zeros by 1000. */
+const mostInflatedPerByte = 100
+/** So much is reserved for a request at first: where a tensor of zeros may come, nearly no request is one. */
+const usualInflatedPerByte = 100
+/** A request that needs more room, and may have it, is inflated again, with so many times the room. */
+const roomGrowth = 4
 
 export function inflateFailure(reason: unknown, mostBytes: number, limitBytes: number): InflateFailure {
   const isTooLargeForZlib = reason instanceof Error && 'code' in reason && reason.code === 'ERR_BUFFER_TOO_LARGE'
@@ -44,8 +45,30 @@ export function inflateFailure(reason: unknown, mostBytes: number, limitBytes: n
 }
 
 export class InflateQueue {
+  /** `--max-decompression-ratio`; Infinity for none. */
+  readonly mostPerByte: number
   readonly #waiting = new RingQueue<Inflation>()
   #inflatingCount = 0
+
+  constructor(mostPerByte: number = mostInflatedPerByte) {
+    this.mostPerByte = mostPerByte
+  }
+
+  /** What is reserved at first for so many compressed bytes. */
+  firstLimit(compressedBytes: number, limitBytes: number): number {
+    const mostPerByte = Math.min(this.mostPerByte, usualInflatedPerByte)
+    return Math.min(limitBytes, Math.max(freeBytes, compressedBytes * mostPerByte))
+  }
+
+  /** Whether a request of so many compressed bytes may become larger than `mostBytes`. */
+  mayBecomeMore(compressedBytes: number, mostBytes: number, limitBytes: number): boolean {
+    return mostBytes < this.#lastLimit(compressedBytes, limitBytes)
+  }
+
+  /** What so many compressed bytes may become at most. */
+  #lastLimit(compressedBytes: number, limitBytes: number): number {
+    return Math.min(limitBytes, Math.max(freeBytes, compressedBytes * this.mostPerByte))
+  }
 
   get waitingCount(): number {
     return this.#waiting.size
@@ -58,11 +81,14 @@ export class InflateQueue {
     memory: InflatedMemory,
     done: Inflation['done'],
   ): void {
-    const mostBytes = inflatedLimit(bytes.length, limitBytes)
-    const inflation = { bytes, mostBytes, limitBytes, open, memory, done }
-    this.#waiting.push(inflation)
-    memory.onEnd = () => this.#waiting.remove(inflation)
+    const mostBytes = this.firstLimit(bytes.length, limitBytes)
+    this.#enqueue({ bytes, mostBytes, limitBytes, open, memory, done })
     this.startNext()
+  }
+
+  #enqueue(inflation: Inflation): void {
+    this.#waiting.push(inflation)
+    inflation.memory.onEnd = () => this.#waiting.remove(inflation)
   }
 
   /** Called when a request that was inflated has ended. */
@@ -77,7 +103,8 @@ export class InflateQueue {
     }
   }
 
-  #start({ bytes, mostBytes, limitBytes, open, memory, done }: Inflation): void {
+  #start(inflation: Inflation): void {
+    const { bytes, mostBytes, limitBytes, open, memory, done } = inflation
     if (!memory.reserveInflated(mostBytes)) {
       done('no-room', noBytes)
       return
@@ -88,7 +115,10 @@ export class InflateQueue {
       memory.shrinkInflated(mostBytes - (reason === null ? inflated.length : 0))
       if (!memory.isEnded) {
         if (reason === null) done(null, inflated)
-        else done(inflateFailure(reason, mostBytes, limitBytes), noBytes)
+        else if (reason instanceof InflatedTooLarge && this.mayBecomeMore(bytes.length, mostBytes, limitBytes)) {
+          const more = Math.min(mostBytes * roomGrowth, this.#lastLimit(bytes.length, limitBytes))
+          this.#enqueue({ ...inflation, mostBytes: more })
+        } else done(inflateFailure(reason, mostBytes, limitBytes), noBytes)
       }
       this.startNext()
     })

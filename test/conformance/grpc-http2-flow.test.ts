@@ -199,9 +199,21 @@ test('a socket that takes nothing is given half a megabyte, whatever the windows
   await loopback.close()
 })
 
-test('streams have their turns: a small answer does not wait for a large one', async () => {
+for (const frameBytes of [16_384, 2 ** 24 - 1]) {
+  const frames = frameBytes === 16_384 ? 'small frames' : 'frames of 16 MiB'
+  test(`streams have their turns, also for clients that take ${frames}: a small answer does not wait for a large one`, () =>
+    letSmallAnswerPass(frameBytes))
+}
+
+async function letSmallAnswerPass(frameBytes: number): Promise<void> {
   const { loopback, users } = opened(2)
-  loopback.say(encodeSettings([[settingIds.INITIAL_WINDOW_SIZE, 2 ** 30]]), encodeWindowUpdate(0, 2 ** 30))
+  loopback.say(
+    encodeSettings([
+      [settingIds.INITIAL_WINDOW_SIZE, 2 ** 30],
+      [settingIds.MAX_FRAME_SIZE, frameBytes],
+    ]),
+    encodeWindowUpdate(0, 2 ** 30),
+  )
   const [large, small] = users as [CountingUser, CountingUser]
   for (const [user, bytes] of [[large, 4_000_000] as const, [small, 10] as const]) {
     user.stream.sendHead(plainHead)
@@ -214,7 +226,7 @@ test('streams have their turns: a small answer does not wait for a large one', a
   const before = frames.slice(0, smallAt).reduce((sum, { payload }) => sum + payload.length, 0)
   assert.ok(smallAt > 0 && before < 200_000, `${before} bytes came first`)
   await loopback.close()
-})
+}
 
 test('a client that asks and does not read the answers is let go', async () => {
   const { loopback } = opened(0)

@@ -9,9 +9,13 @@ import { BodyInflater, deflateBody, deflateParts, requestEncoding, responseEncod
 
 const newMemory = (server = new ClientMemory()): RequestMemory => new RequestMemory(new ConnectionMemory(server))
 
-const inflate = (inflater: BodyInflater, body: Buffer): Promise<{ message: string | null; bytes: Buffer }> =>
+const inflate = (
+  inflater: BodyInflater,
+  body: Buffer,
+  memory = newMemory(),
+): Promise<{ message: string | null; bytes: Buffer }> =>
   new Promise((resolve) => {
-    inflater.inflate(body, newMemory(), (error, bytes) => resolve({ message: error?.message ?? null, bytes }))
+    inflater.inflate(body, memory, (error, bytes) => resolve({ message: error?.message ?? null, bytes }))
   })
 
 test('Accept-Encoding: the highest weight wins, of equal ones the first listed', () => {
@@ -68,6 +72,23 @@ test('a body that inflates beyond the limit is refused with the limit and its fl
     'Decompressed data size exceeds the maximum allowed value of 1000 bytes. Use --http-max-input-size to increase the limit.',
   )
   assert.equal((await inflate(inflater, gzipSync(Buffer.alloc(1000)))).message, null)
+})
+
+test('a body of zeros is refused with its growth and its flag, or inflated where the flag says so, small ones and large ones', async () => {
+  const mib = 1024 * 1024
+  const inflater = new BodyInflater(64 * mib)
+  const unbounded = (): RequestMemory => newMemory(new ClientMemory(1024 * mib, null, Infinity))
+  for (const size of [4_200_000, 20 * mib]) {
+    const zeros = deflateSync(Buffer.alloc(size), { level: 9 })
+    assert.equal(
+      (await inflate(inflater, zeros)).message,
+      `Decompressed data size exceeds 100 times the ${zeros.length} bytes of the request body. ` +
+        'Send it less compressed, or use --max-decompression-ratio to increase the limit.',
+    )
+    const { message, bytes } = await inflate(inflater, zeros, unbounded())
+    assert.equal(message, null)
+    assert.equal(bytes.length, size)
+  }
 })
 
 test('an empty compressed body is refused, one that was never compressed counts as empty', async () => {

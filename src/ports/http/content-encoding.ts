@@ -6,12 +6,7 @@ import { createDeflate, createGzip, createUnzip, deflate, deflateSync, gzip, gzi
 
 import { ServerError } from '../../base/server-error.ts'
 import { turnBudget } from '../../base/turn-budget.ts'
-import {
-  inflatedLimit,
-  inflateFailure,
-  mostInflatedPerByte,
-  type InflateFailure,
-} from '../../transport/inflate-queue.ts'
+import { inflateFailure, type InflateFailure } from '../../transport/inflate-queue.ts'
 import type { RequestMemory } from '../../transport/request-memory.ts'
 
 type ContentEncoding = 'identity' | 'gzip' | 'deflate'
@@ -82,9 +77,10 @@ export class BodyInflater {
       if (inflated.length <= smallInflatedBytes) done(error, inflated)
       else turnBudget.take(inflated.length, () => done(error, inflated))
     }
-    const mostBytes = inflatedLimit(body.length, this.#limitBytes)
+    const { inflations } = memory.server
+    const mostBytes = inflations.firstLimit(body.length, this.#limitBytes)
     if (body.length > inlineInputBytes || !memory.hasRoomToInflate(mostBytes)) {
-      memory.server.inflations.inflate(body, this.#limitBytes, createUnzip, memory, finish)
+      inflations.inflate(body, this.#limitBytes, createUnzip, memory, finish)
       return
     }
     let inflated = noBytes
@@ -94,6 +90,10 @@ export class BodyInflater {
       if (!memory.reserveInflated(inflated.length)) failure = 'no-room'
     } catch (reason) {
       failure = inflateFailure(reason, mostBytes, this.#limitBytes)
+      if (failure === 'ratio' && inflations.mayBecomeMore(body.length, mostBytes, this.#limitBytes)) {
+        inflations.inflate(body, this.#limitBytes, createUnzip, memory, finish)
+        return
+      }
     }
     finish(failure, failure === null ? inflated : noBytes)
   }
@@ -106,11 +106,17 @@ export class BodyInflater {
       )
     }
     if (failure === 'ratio') {
-      const text = `Decompressed data size exceeds ${mostInflatedPerByte} times the ${bodyBytes} bytes of the request body`
-      return ServerError.withoutStack('INVALID_ARG', `${text}. Send it less compressed.`)
+      const times = `${server.inflations.mostPerByte} times the ${bodyBytes} bytes of the request body`
+      return ServerError.withoutStack(
+        'INVALID_ARG',
+        `Decompressed data size exceeds ${times}. Send it less compressed, or use --max-decompression-ratio to increase the limit.`,
+      )
     }
     if (failure === 'no-room') {
-      return ServerError.withoutStack('UNAVAILABLE', server.refuse(inflatedLimit(bodyBytes, this.#limitBytes)))
+      return ServerError.withoutStack(
+        'UNAVAILABLE',
+        server.refuse(server.inflations.firstLimit(bodyBytes, this.#limitBytes)),
+      )
     }
     // Triton treats a body that is not compressed as an empty body; its clients know the error that follows.
     if (headerComplaints.has(failure.message)) return null

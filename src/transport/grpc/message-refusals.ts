@@ -1,7 +1,7 @@
 // The statuses of calls whose messages the server does not take: too large, no memory, not decompressible.
 
 import type { ClientMemory } from '../client-memory.ts'
-import { inflatedLimit, mostInflatedPerByte, type InflateFailure } from '../inflate-queue.ts'
+import type { InflateFailure } from '../inflate-queue.ts'
 import { GrpcStatus, statusCodes } from './grpc-status.ts'
 import { MessageTooLarge, MessageUnwelcome } from './message-assembler.ts'
 
@@ -28,10 +28,11 @@ export function inflateRefusal(
   memory: ClientMemory,
 ): GrpcStatus {
   if (failure === 'limit') return tooLarge('more after decompression', limit)
-  if (failure === 'no-room') return noRoomFor(inflatedLimit(bytes, limit.mostBytes), memory)
+  if (failure === 'no-room') return noRoomFor(memory.inflations.firstLimit(bytes, limit.mostBytes), memory)
   if (failure === 'ratio') {
-    const text = `a message of ${bytes} bytes exceeds ${mostInflatedPerByte} times its size after decompression`
-    return exhausted(`${text}. Send it less compressed.`)
+    const { mostPerByte } = memory.inflations
+    const text = `a message of ${bytes} bytes exceeds ${mostPerByte} times its size after decompression`
+    return exhausted(`${text}. Send it less compressed, or use --max-decompression-ratio to increase the limit.`)
   }
   return new GrpcStatus(statusCodes.INTERNAL, `a message could not be decompressed as ${encoding}`)
 }

@@ -30,7 +30,7 @@ import { HeaderBlockMemo } from './header-block-memo.ts'
 import { HeaderBlocks, type HeaderBlockSink } from './header-blocks.ts'
 import { HpackDecoder } from './hpack-decoder.ts'
 import { encodeHeaderBlock } from './hpack-encoder.ts'
-import { Http2Stream, type StreamHost } from './http2-stream.ts'
+import { Http2Stream, turnBytes, type StreamHost } from './http2-stream.ts'
 import { PeerSettings } from './peer-settings.ts'
 import { ReceiveWindows } from './receive-windows.ts'
 import { areTrailersValid, parseRequestHead, type RequestHead } from './request-head.ts'
@@ -479,7 +479,8 @@ export class Http2Connection implements FrameSink, HeaderBlockSink, LentBytesRea
     const before = this.#client.initialWindowBytes
     this.#client.apply(payload)
     this.#queue.encoder.limitTable(this.#client.headerTableBytes)
-    this.#queue.maxFrameBytes = this.#client.maxFrameBytes
+    // gRPC's clients take frames of 16 MiB. All other streams, and the answers to pings, would wait for one.
+    this.#queue.maxFrameBytes = Math.min(this.#client.maxFrameBytes, turnBytes)
     const change = this.#client.initialWindowBytes - before
     if (change !== 0) for (const [, stream] of this.#streams.entries()) this.#openStreamWindow(stream, change)
     this.#sendControl(settingsAck)

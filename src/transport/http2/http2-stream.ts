@@ -69,8 +69,8 @@ type Outgoing = {
 }
 
 const prefixBytes = 5
-/** Bytes one stream may write before another has its turn. */
-const turnBytes = 128 * 1024
+/** Bytes one stream may write before another has its turn, and so the most of one frame. */
+export const turnBytes = 128 * 1024
 /** A piece of so many bytes or more is written as a view. A smaller one is copied, which costs less than one more write. */
 const viewBytes = 8 * 1024
 const tinyFrameBytes = 128
