@@ -359,16 +359,8 @@ const hpackCases: readonly Case[] = [
 ]
 
 /** A field of 3,000 bytes in the table, and then a reference to it for each byte. */
-const bomb = Buffer.from([
-  0x40,
-  0x01,
-  0x61,
-  0x7f,
-  0xb9,
-  0x16,
-  ...Buffer.alloc(3000, 'b'),
-  ...Buffer.alloc(20_000, 0xbe),
-])
+const bomb = (references: number): Buffer =>
+  Buffer.from([0x40, 0x01, 0x61, 0x7f, 0xb9, 0x16, ...Buffer.alloc(3000, 'b'), ...Buffer.alloc(references, 0xbe)])
 const times = (count: number, of: (i: number) => Buffer): Buffer =>
   Buffer.concat(Array.from({ length: count }, (_, i) => of(i)))
 const resets = (i: number): Buffer => Buffer.concat([open(2 * i + 1), encodeReset(2 * i + 1, 8)])
@@ -405,9 +397,14 @@ const abuseCases: readonly Case[] = [
   ['a frame of headers that is too long', [announced(T.HEADERS, 1, 70_000)], { goaway: 'ENHANCE_YOUR_CALM' }],
   ['too many headers for one request', [requestWith(['x-long', 'x'.repeat(17_000)])], { status: '431' }],
   [
-    'a short block that says much',
-    [frame(T.HEADERS, END_HEADERS | END_STREAM, 1, ...bomb), ask(3)],
+    'a short block that says too much',
+    [frame(T.HEADERS, END_HEADERS | END_STREAM, 1, ...bomb(50)), ask(3)],
     { grpc: '0', on: 3 },
+  ],
+  [
+    'a short block that says far too much',
+    [frame(T.HEADERS, END_HEADERS | END_STREAM, 1, ...bomb(20_000))],
+    { goaway: 'ENHANCE_YOUR_CALM' },
   ],
 ]
 

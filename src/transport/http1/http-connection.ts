@@ -17,7 +17,7 @@ import { headText, joined, noHead, wireOf } from './answer-bytes.ts'
 import type { HttpResponse, ResponseStream } from './http-message.ts'
 import type { HttpService } from './http-service.ts'
 import { ReceivedRequest, type RequestHost } from './received-request.ts'
-import { parseRequestHead, requestLineFault, toldTwice, type HeadFault, type RequestHead } from './request-head.ts'
+import { halfHeadFault, parseRequestHead, toldTwice, type HeadFault, type RequestHead } from './request-head.ts'
 
 /** What a connection asks of the transport that holds it. */
 export type ConnectionHost = {
@@ -40,8 +40,6 @@ const mostUnwantedBytes = 1024 * 1024
 const mostPerTurn = 16
 /** Line ends that a client may send between two requests. */
 const mostLineEnds = 64
-/** The first byte of a client that speaks TLS: no line end need follow. */
-const tlsHandshake = 0x16
 const brokenChunks = 'a chunk of the body does not begin with its size, or does not end where that size says'
 const headEnd = Buffer.from('\r\n\r\n')
 const noBytes = Buffer.alloc(0)
@@ -547,13 +545,9 @@ export class HttpConnection implements RequestHost {
 
   /** Ends the connection when the bytes so far cannot become a request. */
   #judgeHalfHead(half: Buffer): void {
-    const lineEnd = half.indexOf('\n')
-    if (half.length > this.#host.maxHeaderBytes) this.#answerLast(this.#host.service.refuseHead(431))
-    else if (half[0] === tlsHandshake) this.#refuseMalformed(half, '')
-    else if (lineEnd >= 0) {
-      const fault = requestLineFault(half.toString('latin1', 0, lineEnd))
-      if (fault !== null) this.#refuseMalformed(half, fault)
-    }
+    if (half.length > this.#host.maxHeaderBytes) return this.#answerLast(this.#host.service.refuseHead(431))
+    const fault = halfHeadFault(half)
+    if (fault !== null) this.#refuseMalformed(half, fault)
   }
 
   /** Clients of other protocols are told in theirs. */

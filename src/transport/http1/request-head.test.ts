@@ -3,7 +3,7 @@ import test from 'node:test'
 import fc from 'fast-check'
 import { ChunkedDecoder } from './chunked-decoder.ts'
 import { headerOf } from './http-message.ts'
-import { parseRequestHead, requestLineFault, toldTwice, type RequestHead } from './request-head.ts'
+import { halfHeadFault, parseRequestHead, toldTwice, type RequestHead } from './request-head.ts'
 
 const parsed = (...lines: string[]): ReturnType<typeof parseRequestHead> => parseRequestHead(lines.join('\r\n'))
 const head = (...lines: string[]): RequestHead => {
@@ -75,10 +75,13 @@ test('a fault quotes the beginning of a long line, and nothing is said to who se
   assert.equal(parsed('NONSENSE'), '')
 })
 
-test('the first line of half a head has a line end of two bytes', () => {
-  assert.equal(requestLineFault('GET / HTTP/1.1\r'), null)
-  assert.match(requestLineFault('GET / HTTP/1.1') ?? '', /ends with CR LF; found 'GET \/ HTTP\/1\.1'$/)
-  assert.equal(requestLineFault('what is this'), '')
+test('half a head is judged by its first line, whose end has two bytes', () => {
+  const fault = (half: string): string | null => halfHeadFault(Buffer.from(half, 'latin1'))
+  assert.equal(fault('GET / HTT'), null)
+  assert.equal(fault('GET / HTTP/1.1\r\nHos'), null)
+  assert.match(fault('GET / HTTP/1.1\nHost: x\n\n') ?? '', /ends with CR LF; found 'GET \/ HTTP\/1\.1'$/)
+  assert.equal(fault('what is this\n'), '')
+  assert.equal(fault('\x16\x03\x01'), '')
 })
 
 test('a length and chunks together are told, so that the client gets an answer', () => {

@@ -29,9 +29,17 @@ export const toldTwice = -2
 /** What is wrong with the head of a request, in words for its client. Empty: no client of HTTP sends that, so nobody is told. */
 export type HeadFault = string
 
-/** `line` has the CR of its end. Null: the line is right. */
-export const requestLineFault = (line: string): HeadFault | null =>
-  line.endsWith('\r') && requestLine.test(line.slice(0, -1)) ? null : lineFault(line.trimEnd())
+/** The first byte of a client that speaks TLS: no line end need follow. */
+const tlsHandshake = 0x16
+
+/** Null: the bytes may still become the head of a request. */
+export function halfHeadFault(half: Buffer): HeadFault | null {
+  if (half[0] === tlsHandshake) return ''
+  const lineEnd = half.indexOf('\n')
+  if (lineEnd < 0) return null
+  const line = half.toString('latin1', 0, lineEnd)
+  return line.endsWith('\r') && requestLine.test(line.slice(0, -1)) ? null : lineFault(line.trimEnd())
+}
 
 const isLikeHttp = /^[A-Za-z]+ \/|\bHTTP\/\d/
 const mostQuotedCharacters = 100
