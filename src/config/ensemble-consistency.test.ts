@@ -139,7 +139,14 @@ test('no step reads the responses of two decoupled ones', () => {
     step('j', { A: 'P', B: 'Q' }, { Y: 'O' }),
   ]
   const ensemble = ensembleOf([['I', [2]]], [['O', [2]]], steps)
-  assert.match(check(ensemble, many, join) ?? '', /receives inputs originated from different decoupled models$/)
+  const problem = (model: string): string =>
+    `in ensemble e, step of model '${model}' receives inputs originated from different decoupled models`
+  assert.equal(check(ensemble, many, join), problem('j'))
+  const outputs: [string, number[]][] = [
+    ['P', [2]],
+    ['Q', [2]],
+  ]
+  assert.equal(check(ensembleOf([['I', [2]]], outputs, steps.slice(0, 2)), many), problem('e'))
   const beside = ensembleOf(
     [['I', [2]]],
     [['O', [2]]],

@@ -118,14 +118,16 @@ function originProblem(config: ModelConfig, models: ComposingConfigs): string | 
     const known = origins.get(step)
     if (known !== undefined) return known
     const found = [...new Set([...step.inputMap.values()].map(originOfTensor))].filter((origin) => origin !== null)
-    if (found.length > 1) isMixed = true
+    if (found.length > 1) mixing.push(step.modelName)
     origins.set(step, found[0] ?? null)
     return found[0] ?? null
   }
-  let isMixed = false
+  const mixing: string[] = []
   for (const step of steps) originOfStep(step)
   const ends = new Set(config.output.map(({ name }) => originOfTensor(name)).filter((origin) => origin !== null))
-  if (!isMixed && ends.size <= 1) return null
-  // Triton's text has the name of the ensemble here, although the model is meant.
-  return `in ensemble ${config.name}, step of model '${config.name}' receives inputs originated from different decoupled models`
+  // As in Triton the ensemble's own outputs are inputs of a step that has the name of the ensemble.
+  if (ends.size > 1) mixing.push(config.name)
+  const [first] = mixing
+  if (first === undefined) return null
+  return `in ensemble ${config.name}, step of model '${first}' receives inputs originated from different decoupled models`
 }
