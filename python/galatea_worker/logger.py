@@ -1,5 +1,4 @@
 """pb_utils.Logger: lines in the server's log, with the file and line of the caller."""
-import enum
 import os
 import sys
 
@@ -9,9 +8,10 @@ from .context import context
 from .errors import MOST_FRAMES, place_of
 from .forked import LostChannel
 from .frames import LOG_HEAD, simple_frame
+from .named_code import NamedCode
 
 
-class LogLevel(enum.IntEnum):
+class LogLevel(NamedCode):
     INFO = 0
     WARNING = 1
     ERROR = 2
