@@ -53,9 +53,9 @@ _TYPES = [dtype.type for dtype in DTYPES[1:BF16]]
 
 
 def serialize_byte_tensor(input_tensor):
-    """Elements of an object or bytes array, each behind four bytes of length; None for an empty array."""
+    """Elements of an object or bytes array, each behind four bytes of length; () without elements, None for anything else."""
     if input_tensor.size == 0:
-        return None
+        return ()
     if input_tensor.dtype == np.object_ or input_tensor.dtype.type == np.bytes_:
         return encode_bytes(input_tensor)
     return None

@@ -1,8 +1,8 @@
 """TritonError, TritonModelException, and exceptions as the text that clients are shown."""
-import enum
 import os
 
 from .arguments import text_of
+from .named_code import NamedCode
 
 # Python's own limit of recursion. A model can raise it, and then its error would be megabytes.
 MOST_FRAMES = 1000
@@ -13,7 +13,7 @@ class TritonModelException(Exception):
     """Raised by this package for wrong use. In execute it acts as any other exception."""
 
 
-class ErrorCode(enum.IntEnum):
+class ErrorCode(NamedCode):
     UNKNOWN = 0
     INTERNAL = 1
     NOT_FOUND = 2

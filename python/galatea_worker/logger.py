@@ -1,5 +1,4 @@
 """pb_utils.Logger: lines in the server's log, with the file and line of the caller."""
-import enum
 import os
 import sys
 
@@ -7,10 +6,12 @@ from . import frames
 from .arguments import text_of
 from .context import context
 from .errors import MOST_FRAMES, place_of
+from .forked import LostChannel
 from .frames import LOG_HEAD, simple_frame
+from .named_code import NamedCode
 
 
-class LogLevel(enum.IntEnum):
+class LogLevel(NamedCode):
     INFO = 0
     WARNING = 1
     ERROR = 2
@@ -72,6 +73,9 @@ def _write(message, level):
 
 
 def _send(message, level, file, line):
+    if isinstance(context.channel, LostChannel):
+        print("%s:%d: %s" % (os.path.basename(file), line, message), file=sys.stderr)
+        return
     file = os.path.basename(file).encode("utf-8", "replace")
     body = LOG_HEAD.pack(int(level), len(file), line) + file + message.encode("utf-8", "replace")
     # The exact length, because a frame is padded.

@@ -1,5 +1,4 @@
 """Custom metrics: families and series that live in the server."""
-import enum
 import math
 
 from . import frames
@@ -7,9 +6,10 @@ from .arguments import text_argument
 from .calls import ask, tell_metric
 from .context import context
 from .errors import TritonModelException
+from .named_code import NamedCode
 
 
-class MetricKind(enum.IntEnum):
+class MetricKind(NamedCode):
     COUNTER = 0
     GAUGE = 1
     HISTOGRAM = 2

@@ -1,5 +1,4 @@
 """InferenceRequest: the argument of execute, and the request with which a model calls another model."""
-import enum
 import json
 import operator
 
@@ -7,11 +6,12 @@ from . import bls
 from .arguments import is_listing, text_of, texts_of
 from .context import context
 from .errors import TritonModelException
+from .named_code import NamedCode
 from .response import InferenceResponseSender, check_parameters
 from .tensor import Tensor
 
 
-class MemoryType(enum.IntEnum):
+class MemoryType(NamedCode):
     TRITONSERVER_MEMORY_GPU = 0
     TRITONSERVER_MEMORY_CPU = 1
 

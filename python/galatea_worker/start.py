@@ -40,7 +40,8 @@ def main(fd):
     # Import our module first: a machine with Triton may have another of the same name on the path.
     import triton_python_backend_utils  # noqa: F401
 
-    from . import heap
+    # The modules that a forked process needs are imported before: an import lock may be held while it is forked.
+    from . import forked, heap  # noqa: F401
     from .context import context
     from .runner import Runner
 
@@ -86,8 +87,11 @@ def _die_with_parent():
 def _forget_server(fd):
     """In a process forked by the model: the connection belongs to the worker alone."""
     from .context import context
+    from .forked import LostChannel
 
-    context.channel = None
+    context.channel = LostChannel()
+    # A block taken here would be one that the worker takes, too, and its answers would change.
+    context.outputs = None
     try:
         os.close(fd)
     except OSError:

@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 
-from galatea_worker.errors import MOST_FRAMES, TritonModelException, exception_text, place_of
+from galatea_worker.errors import MOST_FRAMES, TritonError, TritonModelException, exception_text, place_of
 from galatea_worker.tensor import Tensor
 
 
@@ -20,6 +20,13 @@ def text_of(count):
     except ValueError as error:
         return exception_text(error)
     raise AssertionError("it did not fail")
+
+
+class CodeTest(unittest.TestCase):
+    def test_the_text_of_a_code_is_its_name_and_its_value_a_number(self):
+        code = TritonError("gone", TritonError.NOT_FOUND).code()
+        self.assertEqual((str(code), f"{code}", "%s" % code), ("ErrorCode.NOT_FOUND",) * 3)
+        self.assertEqual((int(code), "%d" % code, code == TritonError.NOT_FOUND), (2, "2", True))
 
 
 class TextTest(unittest.TestCase):

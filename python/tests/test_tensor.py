@@ -141,6 +141,7 @@ class FunctionsTest(unittest.TestCase):
         self.assertEqual(framed, b"\x01\x00\x00\x00a\x02\x00\x00\x00bc")
         self.assertEqual(pb_utils.deserialize_bytes_tensor(framed).tolist(), [b"a", b"bc"])
         self.assertIsNone(pb_utils.serialize_byte_tensor(np.array([1])))
+        self.assertEqual(pb_utils.serialize_byte_tensor(np.array([], dtype=np.object_)), ())
 
 
 if __name__ == "__main__":

@@ -53,10 +53,29 @@ def execute(self, requests):
     return [answer(os.getpid()) for _ in requests]
 `)
 
+const forker = textModel(
+  `
+def execute(self, requests):
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return [answer("; ".join(sorted(set(pool.map(in_a_fork, range(4))))))]
+`,
+  `
+def in_a_fork(number):
+    pb_utils.Logger.log_info("from a fork")
+    large = pb_utils.Tensor("X", np.zeros(1 << 20, np.uint8))
+    try:
+        pb_utils.InferenceRequest(model_name="m", requested_output_names=[], inputs=[large]).exec()
+    except Exception as error:
+        return str(error)
+`,
+)
+
 let models: PythonModels
 before(async () => {
   models = await PythonModels.load({
     wild: { code: wild, config: `${textConfig}parameters { key: "max_execution_ms" value { string_value: "400" } }` },
+    forker: { code: forker, config: textConfig },
     limited: {
       code: wild,
       config: `${textConfig}parameters { key: "max_memory_bytes" value { string_value: "1000000000" } }`,
@@ -165,6 +184,15 @@ test('a fork inside execute does not disturb the worker', async () => {
   const pid = await models.say('wild', 'ok')
   assert.equal(await models.say('wild', 'fork'), pid)
   assert.equal(await models.say('wild', 'ok'), pid)
+})
+
+test('a forked process of a model is told that it cannot call other models, and what it logs is in the log', async () => {
+  assert.match(
+    await models.say('forker', ''),
+    /^the server cannot be reached from a process that the model has forked: /,
+  )
+  const told = models.log.entries.filter(({ message }) => message.endsWith(': from a fork'))
+  assert.deepEqual([told.length, told[0]?.fields['model']], [4, 'forker'])
 })
 
 test('processes that a model started end with its worker', async () => {
