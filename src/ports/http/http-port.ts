@@ -37,6 +37,8 @@ type HttpPortDependencies = HttpTransportDependencies & {
   readonly accessLog?: AccessLog
   /** The text of a 404; left out: Triton's texts for unknown paths and methods. */
   readonly pathHint?: (target: string) => string
+  /** Left out: names in paths are compared as they were sent, as in Triton. */
+  readonly decodesNames?: boolean
   /** The threads that the routes share; they end with the port. */
   readonly offload?: { close(): void }
 }
@@ -94,7 +96,7 @@ export class HttpPort implements HttpService {
     this.#foreignPages = new ForeignPages({ ...options, isTls: options.tls !== null })
     this.#offload = dependencies.offload ?? null
     this.#pathHint = dependencies.pathHint ?? null
-    this.#router = new Router(routes)
+    this.#router = new Router(routes, dependencies.decodesNames)
     this.#transport = new NetHttpTransport(dependencies, options, this)
   }
 
@@ -120,7 +122,10 @@ export class HttpPort implements HttpService {
   hold(refuse: (caller: Caller) => HttpResponse): () => void {
     const open = this.#router
     const handle: RouteHandler = (request, _name, _version, caller) => request.respond(refuse(caller))
-    this.#router = new Router(open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })))
+    this.#router = new Router(
+      open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })),
+      open.decodesNames,
+    )
     return () => void (this.#router = open)
   }
 
