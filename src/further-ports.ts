@@ -159,7 +159,7 @@ function createPort(
       bodyLimitBytes: bodyLimitBytes(options),
       protocol: 'http',
       hasFlags: true,
-      readsLikeTriton: wording.isTriton,
+      closesMalformed: wording.isTriton,
     },
     routesOf({ admission, parts, v2: httpRoutes(parts, options), predict: predictEndpoint(parts, options) }),
   )

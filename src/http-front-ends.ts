@@ -89,7 +89,7 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
   const offload = closeAll(parts.offload, parts.openAi, parts.uploads)
   const { refusals, wording } = dependencies.engine
   const ports = { metricsPort: dependencies.metricsPort ?? (() => null) }
-  const hints = wording.isTriton ? {} : { pathHint: (target: string) => pathHint(target, ports) }
+  const hints = wording.isTriton ? {} : { pathHint: (target: string) => pathHint(target, ports), decodesNames: true }
   const home = options.hasConsole ? { homePath: consolePath } : {}
   return new HttpPort(
     { ...dependencies, ...hints, refusals, admission, offload, cannotListen: (reason) => listenError(reason, options) },
@@ -98,7 +98,7 @@ export function createHttpPort(dependencies: HttpDependencies, options: HttpOpti
       bodyLimitBytes: bodyLimitBytes(options),
       protocol: 'http',
       hasFlags: true,
-      readsLikeTriton: wording.isTriton,
+      closesMalformed: wording.isTriton,
       ...home,
     },
     httpRoutes(parts, options),

@@ -37,6 +37,8 @@ type HttpPortDependencies = HttpTransportDependencies & {
   readonly accessLog?: AccessLog
   /** The text of a 404; left out: Triton's texts for unknown paths and methods. */
   readonly pathHint?: (target: string) => string
+  /** Names in paths are percent-decoded; left out: they are what was sent, as in Triton. */
+  readonly decodesNames?: boolean
   /** The threads that the routes share; they end with the port. */
   readonly offload?: { close(): void }
 }
@@ -50,8 +52,8 @@ type HttpPortOptions = HttpTransportOptions & {
   readonly allowedHosts: readonly string[]
   /** True: the limits have flags `--http-…`, and refusals name the flag. */
   readonly hasFlags: boolean
-  /** True, as in Triton: who sends what is no request of HTTP is not told why, and names in paths are not decoded. */
-  readonly readsLikeTriton?: boolean
+  /** True, as in Triton: who sends what is no request of HTTP is not told why. */
+  readonly closesMalformed?: boolean
   /** Where a browser that asks for `/` is sent; left out: nowhere. */
   readonly homePath?: string
 }
@@ -96,12 +98,8 @@ export class HttpPort implements HttpService {
     this.#foreignPages = new ForeignPages({ ...options, isTls: options.tls !== null })
     this.#offload = dependencies.offload ?? null
     this.#pathHint = dependencies.pathHint ?? null
-    this.#router = this.#routerOf(routes)
+    this.#router = new Router(routes, dependencies.decodesNames)
     this.#transport = new NetHttpTransport(dependencies, options, this)
-  }
-
-  #routerOf(routes: readonly Route[]): Router {
-    return new Router(routes, this.#options.readsLikeTriton !== true)
   }
 
   /** The address and the real port, also when the option was port 0. */
@@ -126,7 +124,10 @@ export class HttpPort implements HttpService {
   hold(refuse: (caller: Caller) => HttpResponse): () => void {
     const open = this.#router
     const handle: RouteHandler = (request, _name, _version, caller) => request.respond(refuse(caller))
-    this.#router = this.#routerOf(open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })))
+    this.#router = new Router(
+      open.routes.map((route) => (isOfServer(route) ? route : { ...route, handle })),
+      open.decodesNames,
+    )
     return () => void (this.#router = open)
   }
 
@@ -346,7 +347,7 @@ export class HttpPort implements HttpService {
   }
 
   refuseMalformed(fault: string): HttpResponse | null {
-    return this.#options.readsLikeTriton === true ? null : this.#refuseAndClose(400, fault)
+    return this.#options.closesMalformed === true ? null : this.#refuseAndClose(400, fault)
   }
 
   #refuseAndClose(status: number, text: string): HttpResponse {

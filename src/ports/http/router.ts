@@ -5,7 +5,7 @@ import { everyOtherPath, type Route } from './route.ts'
 
 export type RouteMatch = {
   readonly route: Route
-  /** The first parameter of the path that is not the version, decoded but in Triton's mode; '' when there is none. */
+  /** The first parameter of the path that is not the version; '' when there is none. */
   readonly modelName: string
   /** The model that the path names; '' where its first parameter is something else. */
   readonly model: string
@@ -47,11 +47,12 @@ const longestKnownTarget = 256
 /**
  * Finds the route of a request's target. Paths are compared as they were sent: no percent-decoding, no trailing slash,
  * the query set aside, as in Triton. Literal text comes before a parameter, and an earlier route before a later one.
- * A name is decoded here, once: who may use it is then judged by the name that it stands for.
+ * With `decodesNames` a name is decoded here, once: who may use it is then judged by the name that it stands for.
  * Some routes take capital letters for small ones, where no other route has the path as it was sent.
  */
 export class Router {
   readonly routes: readonly Route[]
+  readonly decodesNames: boolean
   readonly #root = new Junction()
   /** The routes that take capital letters. */
   readonly #caseless = new Junction()
@@ -60,12 +61,9 @@ export class Router {
   /** The match for all paths without a route; null when there is no such route. */
   readonly #others: RouteMatch | null
 
-  readonly #decodesNames: boolean
-
-  /** `decodesNames`: false as in Triton, to which a name is what was sent. */
-  constructor(routes: readonly Route[], decodesNames = true) {
+  constructor(routes: readonly Route[], decodesNames = false) {
     this.routes = routes
-    this.#decodesNames = decodesNames
+    this.decodesNames = decodesNames
     const others = routes.find(({ path }) => path === everyOtherPath)
     this.#others = others === undefined ? null : { route: others, modelName: '', model: '', modelVersion: '' }
     for (const route of routes) {
@@ -93,9 +91,8 @@ export class Router {
 
   #match(target: string): RouteMatch | null {
     const path = pathOf(target)
-    const match = matchFrom(this.#root, path, path, 0, '', '') ?? this.#matchCaseless(path)
-    if (match === null) return this.#others
-    return this.#decodesNames && match.modelName.includes('%') ? withDecodedName(match) : match
+    const match = matchFrom(this.#root, path, path, 0, '', '') ?? this.#matchCaseless(path) ?? this.#others
+    return match !== null && this.decodesNames ? withDecodedName(match) : match
   }
 
   #matchCaseless(path: string): RouteMatch | null {
@@ -150,6 +147,7 @@ function matchFrom(
 
 /** Clients encode spaces and letters beyond ASCII. A name that would leave its place in a path stays as it was sent. */
 function withDecodedName(match: RouteMatch): RouteMatch {
+  if (!match.modelName.includes('%')) return match
   const modelName = percentDecoded(match.modelName)
   if (modelName === null || /[\p{Cc}/\\]|^\.{1,2}$/u.test(modelName)) return match
   return { ...match, modelName, model: match.model === '' ? '' : modelName }
