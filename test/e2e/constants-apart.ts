@@ -4,6 +4,7 @@
 export const constantsApart: Readonly<Record<string, readonly string[]>> = {
   'how long a program of ours waits before its next try': [
     'backends/llamacpp/engine/thread-governor.ts longestPauseMs',
+    'telemetry/gpu-metrics.ts longestPauseNs',
   ],
   'the largest value that the format, the system or the language has': [
     'options/trace-flags.ts maxUnsigned',
@@ -109,6 +110,7 @@ export const constantsApart: Readonly<Record<string, readonly string[]>> = {
     'engine/lifecycle/model-directory.ts mostCompared',
     'engine/lifecycle/model-directory.ts longestCompared',
     'protocol/error-body.ts mostErrorChars',
+    'transport/http1/request-head.ts mostQuotedCharacters',
     'scheduling/queue-guard.ts longestRetrySecs',
     'telemetry/otlp/trace-context.ts maxStateChars',
     'telemetry/otlp/span-trace.ts maxEvents',
