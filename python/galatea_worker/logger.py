@@ -74,7 +74,8 @@ def _write(message, level):
 
 def _send(message, level, file, line):
     if isinstance(context.channel, LostChannel):
-        print("%s:%d: %s" % (os.path.basename(file), line, message), file=sys.stderr)
+        # In one piece: other processes of the model write there, too.
+        sys.stderr.write("%s:%d: %s\n" % (os.path.basename(file), line, message))
         return
     file = os.path.basename(file).encode("utf-8", "replace")
     body = LOG_HEAD.pack(int(level), len(file), line) + file + message.encode("utf-8", "replace")

@@ -47,7 +47,7 @@ def main(fd):
 
     heap.keep_freed_memory()
     context.channel = channel
-    os.register_at_fork(after_in_child=lambda: _forget_server(fd))
+    forked.prepare(fd)
     try:
         Runner(channel).run()
     except ConnectionClosed:
@@ -82,17 +82,3 @@ def _die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
-
-
-def _forget_server(fd):
-    """In a process forked by the model: the connection belongs to the worker alone."""
-    from .context import context
-    from .forked import LostChannel
-
-    context.channel = LostChannel()
-    # A block taken here would be one that the worker takes, too, and its answers would change.
-    context.outputs = None
-    try:
-        os.close(fd)
-    except OSError:
-        pass
